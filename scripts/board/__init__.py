@@ -1,0 +1,1 @@
+"""The board on the bench: a Mali CSF board without the board (see docs/lab.md)."""

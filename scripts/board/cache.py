@@ -1,0 +1,131 @@
+"""Built things, cached by the hash of what they were built from.
+
+An entry is a directory ``<kind>-<hash>`` below :func:`cache_root`. It is built in ``<kind>-<hash>.partial``
+and renamed when complete, so a half-built entry is never used, whatever ended the build. Builders of the
+same entry wait for one another (``flock``); builders of different ones do not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from .errors import LabError
+
+#: What the build says while it goes on: one line at a time.
+Say = Callable[[str], None]
+
+
+def cache_root() -> Path:
+    """``$PANTHOR_LAB_CACHE``, else ``panthor-trace/lab`` below the user's cache directory."""
+    override = os.environ.get("PANTHOR_LAB_CACHE")
+    if override:
+        return Path(override)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "panthor-trace" / "lab"
+
+
+def files_hash(paths: Iterable[Path]) -> str:
+    """SHA-256 over names (not directories) and contents of ``paths``, in the order of their names."""
+    digest = hashlib.sha256()
+    for path in sorted(paths, key=lambda p: (p.name, p)):
+        content = path.read_bytes()
+        digest.update(f"{path.name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One complete cached build: where it is and what it was made of."""
+
+    path: Path
+    inputs: Mapping[str, object]
+    seconds: float
+
+
+def _key(kind: str, inputs: Mapping[str, object]) -> str:
+    canonical = json.dumps(inputs, sort_keys=True)
+    return f"{kind}-{hashlib.sha256(canonical.encode()).hexdigest()[:12]}"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold ``path`` exclusively. The kernel drops the lock with the process, however that ends."""
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _read(path: Path) -> Entry | None:
+    try:
+        record = json.loads((path / "entry.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return Entry(path, record["inputs"], record["seconds"])
+
+
+def lookup(kind: str, inputs: Mapping[str, object]) -> Entry | None:
+    """The entry if it is complete, without building anything."""
+    return _read(cache_root() / _key(kind, inputs))
+
+
+def entry(kind: str, inputs: Mapping[str, object], build: Callable[[Path], None], say: Say) -> Entry:
+    """Return the entry for ``inputs``, calling ``build(directory)`` first where it is missing.
+
+    ``inputs`` must be JSON and hold everything the result depends on. Raises :class:`LabError` on a full
+    disk or an unwritable cache; whatever ``build`` raises is passed on with the partial directory removed.
+    """
+    root = cache_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LabError(f"cannot create the lab's cache {root}: {error.strerror}") from error
+    final = root / _key(kind, inputs)
+    found = _read(final)
+    if found:
+        return found
+    with _locked(root / f"{final.name}.lock"):
+        found = _read(final)
+        if found:
+            return found
+        partial = root / f"{final.name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(final, ignore_errors=True)
+        say(f"{kind}: building {final.name}")
+        start = time.monotonic()
+        try:
+            partial.mkdir()
+            build(partial)
+            seconds = round(time.monotonic() - start, 1)
+            (partial / "entry.json").write_text(json.dumps({"inputs": inputs, "seconds": seconds}, indent=1))
+            partial.rename(final)
+        except OSError as error:
+            shutil.rmtree(partial, ignore_errors=True)
+            if error.errno == errno.ENOSPC:
+                raise LabError(
+                    f"no space left while building {final.name} in {root}: free some, or set "
+                    "PANTHOR_LAB_CACHE to a directory on a larger disk"
+                ) from error
+            raise
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        say(f"{kind}: built in {seconds:.0f} s")
+        return Entry(final, inputs, seconds)
+
+
+def entries() -> list[Entry]:
+    """All complete entries, by name."""
+    root = cache_root()
+    found = (_read(path) for path in sorted(root.glob("*-*")) if path.is_dir())
+    return [item for item in found if item]
