@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: MIT
 """What maintainer scripts would have done in a root made by extraction, as far as the bench needs it.
 
-Each step is one function over the root's directory and says why it is needed. None runs a program of the
-root's own on its own, except ldconfig (static) and Python where this machine's processor or a user-mode
-emulator can.
+Each step is one function over the root's directory and says why it is needed. Nothing runs in the root:
+its ldconfig and the native root's Python are started from outside, without chroot or mounts.
 """
 
 from __future__ import annotations
@@ -24,6 +23,7 @@ _EMULATORS: Mapping[str, Sequence[str]] = {"amd64": (), "arm64": ("qemu-aarch64-
 #: Not read by anything the bench runs; a third of the packages' files. Mirror addresses go with etc/apt,
 #: this machine's name and resolver with hostname and resolv.conf (mmdebstrap copies them in).
 PRUNED = (
+    "dev",  # nodes only root can copy; devtmpfs, or the machine's own /dev, is mounted there
     "etc/apt",
     "etc/resolv.conf",
     "usr/share/bash-completion",
@@ -88,6 +88,7 @@ def prune(root: Path, triplet: str) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+    (root / "dev").mkdir()
 
 
 def keep_vulkan_driver(root: Path, triplet: str, driver: str) -> None:
@@ -180,7 +181,7 @@ def cache_libraries(root: Path, arch: str, say: Say) -> None:
     command = [*([found] if found else []), str(root / "usr/sbin/ldconfig"), "-r", str(root)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise LabError(f"ldconfig in the {arch} root failed: {done.stderr.strip()[-200:]}")
+        raise LabError(f"ldconfig in the {arch} root failed: {_last_line(done)}")
 
 
 def compile_python(root: Path, native: Path, say: Say) -> None:
@@ -197,15 +198,20 @@ def compile_python(root: Path, native: Path, say: Say) -> None:
     say("root: compiling Python modules")
     command = [
         *(str(native / "usr/lib64/ld-linux-x86-64.so.2"), "--library-path", str(libraries), str(python)),
-        *("-m", "compileall", "-q", "-j", "0", "--invalidation-mode", "unchecked-hash"),
+        *("-m", "compileall", "-q", "--invalidation-mode", "unchecked-hash"),
         *("-s", str(root), "-p", "/"),
         *map(str, sorted((root / "usr/lib").glob("python3*"))),
     ]
     environment = {"PYTHONHOME": str(native / "usr"), "PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    # Some packages ship test files that are syntax errors on purpose: 1 is "not all of them compiled".
-    if done.returncode not in (0, 1):
-        raise LabError(f"compiling the root's Python modules failed: {done.stderr.strip()[-200:]}")
+    # Exit status 1 is "not all of them": packages ship tests that are syntax errors on purpose.
+    if done.returncode not in (0, 1) or not list((root / "usr/lib").glob("python3.*/__pycache__/os.*.pyc")):
+        raise LabError(f"compiling the root's Python modules failed: {_last_line(done)}")
+
+
+def _last_line(done: subprocess.CompletedProcess[str]) -> str:
+    lines = (done.stderr + done.stdout).strip().splitlines()
+    return lines[-1] if lines else f"exit status {done.returncode}"
 
 
 def _write(path: Path, lines: Sequence[str], mode: int = 0o644) -> None:

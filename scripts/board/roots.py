@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import provision
+from .archive import mirror
 from .cache import Entry, Say, entry, files_hash
 from .errors import LabError
 
@@ -128,8 +129,8 @@ def build_root(arch: str, suite: str, packages: Sequence[str], out: Path, say: S
         f"--include={','.join(packages)}",
         # A mirror that stands still serves Release files past their date. Signatures are still checked.
         '--aptopt=Acquire::Check-Valid-Until "false"',
-        # Keep the downloads until their versions are noted; make no device nodes (devtmpfs has them).
-        "--skip=cleanup/apt/cache,output/dev",
+        # Keep the downloads until their versions are noted.
+        "--skip=cleanup/apt/cache",
         suite,
         str(root),
         mirror(),
@@ -143,29 +144,6 @@ def build_root(arch: str, suite: str, packages: Sequence[str], out: Path, say: S
     versions = package_versions([deb.name for deb in archives.glob("*.deb")])
     shutil.rmtree(archives)
     (out / "packages.json").write_text(json.dumps(versions, indent=1, sort_keys=True) + "\n")
-
-
-def mirror() -> str:
-    """The Debian archive this machine's apt uses for its own release (not the security or updates suites)."""
-    try:
-        done = subprocess.run(
-            [
-                "apt-get",
-                "indextargets",
-                "--format",
-                "$(CREATED_BY) $(ORIGIN) $(LABEL) $(REPO_URI) $(CODENAME)",
-            ],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise LabError(f"cannot ask apt for this machine's Debian mirror: {error}") from error
-    for line in done.stdout.splitlines():
-        created_by, origin, label, uri, codename = (*line.split(" "), "", "", "", "", "")[:5]
-        if (created_by, origin, label) == ("Packages", "Debian", "Debian") and "-" not in codename:
-            return uri
-    raise LabError("apt names no Debian mirror (apt-get indextargets): add one and run apt-get update")
 
 
 def package_versions(debs: Sequence[str]) -> dict[str, str]:
