@@ -13,6 +13,7 @@ import fcntl
 import hashlib
 import json
 import os
+import pwd
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -26,12 +27,30 @@ Say = Callable[[str], None]
 
 
 def cache_root() -> Path:
-    """``$PANTHOR_LAB_CACHE``, else ``panthor-trace/lab`` below the user's cache directory."""
+    """``$PANTHOR_LAB_CACHE``, else ``panthor-trace/lab`` below the user's cache directory.
+
+    Under sudo the invoking user's: building needs root, running what was built does not.
+    """
     override = os.environ.get("PANTHOR_LAB_CACHE")
     if override:
         return Path(override)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "panthor-trace" / "lab"
+    if "SUDO_UID" in os.environ:
+        base = Path(pwd.getpwuid(int(os.environ["SUDO_UID"])).pw_dir) / ".cache"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "panthor-trace" / "lab"
+
+
+def _make_root() -> Path:
+    root = cache_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        if "SUDO_UID" in os.environ:
+            for path in (root.parent, root):
+                os.chown(path, int(os.environ["SUDO_UID"]), int(os.environ["SUDO_GID"]))
+    except OSError as error:
+        raise LabError(f"cannot create the lab's cache {root}: {error.strerror}") from error
+    return root
 
 
 def files_hash(paths: Iterable[Path]) -> str:
@@ -85,11 +104,7 @@ def entry(kind: str, inputs: Mapping[str, object], build: Callable[[Path], None]
     ``inputs`` must be JSON and hold everything the result depends on. Raises :class:`LabError` on a full
     disk or an unwritable cache; whatever ``build`` raises is passed on with the partial directory removed.
     """
-    root = cache_root()
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LabError(f"cannot create the lab's cache {root}: {error.strerror}") from error
+    root = _make_root()
     final = root / _key(kind, inputs)
     found = _read(final)
     if found:
@@ -129,3 +144,33 @@ def entries() -> list[Entry]:
     root = cache_root()
     found = (_read(path) for path in sorted(root.glob("*-*")) if path.is_dir())
     return [item for item in found if item]
+
+
+def superseded() -> list[Entry]:
+    """Entries of which a newer one of the same kind exists: left over from older inputs."""
+    newest: dict[str, Entry] = {}
+    old: list[Entry] = []
+    for item in sorted(entries(), key=lambda e: (e.path / "entry.json").stat().st_mtime):
+        kind = item.path.name.rsplit("-", 1)[0]
+        if kind in newest:
+            old.append(newest[kind])
+        newest[kind] = item
+    return old
+
+
+def packages(item: Entry) -> dict[str, str]:
+    """The Debian packages an entry was made from, where it is made from any: ``{name: version}``."""
+    try:
+        taken: dict[str, str] = json.loads((item.path / "packages.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return taken
+
+
+def disk_bytes(path: Path) -> int:
+    """Bytes of disk below ``path`` (images are sparse)."""
+    return sum(
+        os.lstat(os.path.join(directory, name)).st_blocks * 512  # noqa: PTH118 (a root has 10,000 files)
+        for directory, names, files in os.walk(path)
+        for name in (*names, *files)
+    )

@@ -1,0 +1,145 @@
+"""The kernels the lab boots: Debian's own, unmodified, with their real panthor.ko.
+
+Adding a kernel is one row of :data:`KERNELS`.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import cache
+from .archive import Archive, run_tool
+from .errors import LabError
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel series of a Debian suite; the newest of the series there is when the image is built is taken."""
+
+    name: str
+    series: str
+    suite: str
+
+
+KERNELS = (
+    Kernel("7.3", series="7.3", suite="trixie-backports"),
+    Kernel("6.12", series="6.12", suite="trixie"),
+)
+
+#: Modules the guest needs, in no order; what they depend on comes along. panthor.ko is what it is all about;
+#: fixed is the regulator without which 6.12's panthor does not probe (panthor_devfreq.c takes ENODEV as fatal).
+MODULES = ("fixed", "panthor", "virtio_blk", "ext4", "9p", "9pnet_virtio", "virtio_console")
+
+#: Packages beside linux-image that newer kernels are split into; taken where the archive has them.
+IMAGE_PARTS = ("linux-binary-{release}", "linux-modules-{release}")
+
+#: The suite that tools come from which backports does not carry again.
+BASE_SUITE = "trixie"
+
+#: What building a module takes: (package, architecture, suite or the kernel's). kbuild's tools run on this
+#: machine but are linked against the suite's glibc, newer than Debian 12's; linux-libc-dev has panthor_drm.h.
+BUILD_PARTS: tuple[tuple[str, str, str | None], ...] = (
+    ("linux-headers-{release}", "arm64", None),
+    ("linux-headers-{version}-common", "amd64", None),
+    ("linux-kbuild-{version}", "amd64", None),
+    ("linux-libc-dev", "amd64", None),
+    ("libc6", "amd64", BASE_SUITE),
+    ("busybox-static", "arm64", BASE_SUITE),  # for the initramfs
+)
+
+
+def kernel_named(name: str) -> Kernel:
+    """The table's row; :class:`LabError` listing the names otherwise."""
+    for kernel in KERNELS:
+        if kernel.name == name:
+            return kernel
+    raise LabError(
+        f"no kernel {name!r} in the lab: it has {', '.join(k.name for k in KERNELS)}", exit_code=2
+    )
+
+
+def kernel_entry(kernel: Kernel, say: cache.Say) -> cache.Entry:
+    """Kernel image, wanted modules, and what building a module for it takes.
+
+    Layout: ``vmlinuz``, ``modules/*.ko`` with ``modules/order`` (dependencies first), ``build/`` (headers and
+    kbuild, unpacked), ``release`` (``uname -r``), ``packages.json``.
+    """
+    inputs = {
+        "kernel": asdict(kernel),
+        "modules": MODULES,
+        "code": cache.files_hash([Path(__file__)]),
+    }
+    return cache.entry(f"kernel-{kernel.name}", inputs, lambda out: _build(kernel, out, say), say)
+
+
+def _build(kernel: Kernel, out: Path, say: cache.Say) -> None:
+    archive = Archive(out / "apt", sorted({kernel.suite, BASE_SUITE}))
+    series = re.escape(kernel.series)
+    image = archive.newest(rf"linux-image-{series}\.\d+[^-]*-arm64", arch="arm64", suite=kernel.suite)
+    release = image.name.removeprefix("linux-image-")
+    version = release.removesuffix("-arm64")
+    say(f"kernel {kernel.name}: taking {image.name} {image.version} from {kernel.suite}")
+
+    parts = [image] + [
+        archive.newest(re.escape(part), arch="arm64", suite=kernel.suite)
+        for part in (template.format(release=release) for template in IMAGE_PARTS)
+        if archive.has(part, kernel.suite)
+    ]
+    tools = [
+        archive.newest(re.escape(name.format(release=release, version=version)), arch=arch, suite=suite or kernel.suite)
+        for name, arch, suite in BUILD_PARTS
+    ]
+    archive.fetch(parts, out / "image")
+    archive.fetch(tools, out / "build")
+    _take_image(out, release)
+    _take_modules(out, release)
+    shutil.rmtree(out / "image")
+    shutil.rmtree(out / "apt")
+    (out / "release").write_text(release)
+    taken = {f"{p.name}:{p.arch}": p.version for p in (*parts, *tools)}
+    (out / "packages.json").write_text(json.dumps(taken, indent=1))
+
+
+def _take_image(out: Path, release: str) -> None:
+    found = [p for p in (out / "image").rglob("vmlinuz*") if p.is_file()]
+    if len(found) != 1:
+        raise LabError(f"the packages of kernel {release} hold {len(found)} vmlinuz files, expected one")
+    shutil.move(found[0], out / "vmlinuz")
+
+
+def _take_modules(out: Path, release: str) -> None:
+    """Unpack the wanted modules and list them in an order in which insmod finds its dependencies loaded."""
+    tree = next(iter((out / "image").rglob(f"lib/modules/{release}/kernel")), None)
+    if tree is None:
+        raise LabError(f"the packages of kernel {release} hold no modules")
+    by_name = {p.name.split(".ko")[0].replace("-", "_"): p for p in tree.rglob("*.ko*")}
+    modules = out / "modules"
+    modules.mkdir()
+    order: list[str] = []
+
+    def take(name: str) -> None:
+        name = name.replace("-", "_")
+        if f"{name}.ko" in order:
+            return
+        packed = by_name.get(name)
+        if packed is None:
+            return  # built in: modinfo lists those as dependencies, too
+        module = modules / f"{name}.ko"
+        content = packed.read_bytes()
+        module.write_bytes(lzma.decompress(content) if packed.suffix == ".xz" else content)
+        depends = run_tool(["modinfo", "-F", "depends", module], doing="reading module dependencies")
+        for dependency in depends.strip().split(","):
+            if dependency:
+                take(dependency)
+        order.append(module.name)
+
+    for name in MODULES:
+        take(name)
+    if "panthor.ko" not in order:
+        raise LabError(f"kernel {release} has no panthor.ko: the lab is of no use without it")
+    (modules / "order").write_text("\n".join(order) + "\n")

@@ -1,0 +1,18 @@
+# Sourced by the scripts: where the project keeps what it sets up on a machine, and the Python it runs on.
+# Under sudo that is the invoking user's cache, so that root is needed for setting up and building only.
+panthor_home=$(getent passwd "${SUDO_UID:-$(id -u)}" | cut -d: -f6)
+if [ -n "${SUDO_UID:-}" ]; then
+	PANTHOR_CACHE=$panthor_home/.cache/panthor-trace
+else
+	PANTHOR_CACHE=${XDG_CACHE_HOME:-$panthor_home/.cache}/panthor-trace
+fi
+PANTHOR_PYTHON=$PANTHOR_CACHE/venv/bin/python
+case ${0##*/} in
+setup) ;;
+*)
+	if [ ! -x "$PANTHOR_PYTHON" ]; then
+		echo "${0##*/}: not set up yet: run scripts/setup as root first" >&2
+		exit 125
+	fi
+	;;
+esac
