@@ -40,6 +40,9 @@ PRUNED = (
     "var/lib/apt",
 )
 
+#: Where the bench mounts things: models, a shared directory, this source tree; Mesa's compiled shaders.
+MOUNT_POINTS = ("mnt", "models", "share", "src", "var/cache/mesa")
+
 #: link -> target, as update-alternatives would have chosen. numpy and pandas load BLAS by these names.
 ALTERNATIVES: Mapping[str, str] = {
     "usr/bin/awk": "mawk",
@@ -57,10 +60,11 @@ _GROUPS: Mapping[str, tuple[int, bool]] = {"video": (44, True), "render": (992, 
 
 
 def provision(root: Path, arch: str, vulkan_driver: str, say: Say) -> None:
-    """Make an extracted ``root`` usable: prune, link, accounts, sudo, names, loader cache."""
+    """Make an extracted ``root`` usable: prune, mount points, links, accounts, sudo, names, loader cache."""
     triplet = TRIPLETS[arch]
     before = tree_bytes(root)
     prune(root, triplet)
+    add_mount_points(root)
     keep_vulkan_driver(root, triplet, vulkan_driver)
     link_alternatives(root, triplet)
     add_accounts(root)
@@ -88,7 +92,12 @@ def prune(root: Path, triplet: str) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
-    (root / "dev").mkdir()
+
+
+def add_mount_points(root: Path) -> None:
+    """Make :data:`MOUNT_POINTS` and those pruned: a root mounted read-only cannot have them made later."""
+    for name in ("dev", *MOUNT_POINTS):
+        (root / name).mkdir(parents=True, exist_ok=True)
 
 
 def keep_vulkan_driver(root: Path, triplet: str, driver: str) -> None:
