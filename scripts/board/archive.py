@@ -7,7 +7,9 @@ machine itself is configured with.
 
 from __future__ import annotations
 
+import errno
 import functools
+import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -19,7 +21,7 @@ from .errors import LabError
 #: Debian's own keyring package: present on every Debian machine.
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 
-#: A mirror's Release files may be past their Valid-Until (snapshots, slow mirrors); the signature still counts.
+#: A mirror that stands still serves Release files past their Valid-Until; the signature still counts.
 STALE_RELEASE_OPTIONS = (
     "-oAcquire::Check-Valid-Until=false",
     "-oAcquire::Check-Date=false",
@@ -37,7 +39,11 @@ class Package:
 
 
 def run_tool(command: Sequence[str | Path], *, doing: str, cwd: Path | None = None) -> str:
-    """Run a build tool; its stdout. :class:`LabError` names the tool, what it was for and its last words."""
+    """Run a build tool and return its stdout.
+
+    Raises :class:`LabError` naming the tool, what it was for and its last words, and ``OSError`` (ENOSPC) where
+    those say that the disk is full.
+    """
     try:
         done = subprocess.run(
             [str(word) for word in command], cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL
@@ -45,6 +51,8 @@ def run_tool(command: Sequence[str | Path], *, doing: str, cwd: Path | None = No
     except FileNotFoundError as error:
         raise LabError(f"{doing} needs {command[0]}, which is not installed: run scripts/setup") from error
     if done.returncode != 0:
+        if "No space left on device" in done.stderr + done.stdout:
+            raise OSError(errno.ENOSPC, f"{doing}: {os.strerror(errno.ENOSPC)}")
         lines = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()]
         last_words = "; ".join(lines[-3:]) or f"exit status {done.returncode}"
         raise LabError(f"{doing} failed: {Path(str(command[0])).name}: {last_words}")
@@ -59,7 +67,9 @@ def mirror() -> str:
         doing="finding this machine's Debian mirror",
     ).split()
     if not targets:
-        raise LabError("this machine's apt knows no Debian mirror: the lab's packages come from Debian's archive")
+        raise LabError(
+            "this machine's apt knows no Debian mirror: the lab's packages come from Debian's archive"
+        )
     return targets[0]
 
 
@@ -107,7 +117,9 @@ class Archive:
         found: list[Package] = []
         for line in listing.splitlines():
             _release, suite, file = line.split(maxsplit=2)
-            text = run_tool(["/usr/lib/apt/apt-helper", "cat-file", file], doing="reading Debian's package index")
+            text = run_tool(
+                ["/usr/lib/apt/apt-helper", "cat-file", file], doing="reading Debian's package index"
+            )
             found.extend(_parse_index(text, suite))
         return found
 
@@ -124,7 +136,9 @@ class Archive:
             if p.suite == suite and p.arch in (arch, "all") and name.fullmatch(p.name)
         ]
         if not matches:
-            raise LabError(f"Debian {suite} has no package matching {pattern} for {arch} (has the suite moved on?)")
+            raise LabError(
+                f"Debian {suite} has no package matching {pattern} for {arch} (has the suite moved on?)"
+            )
         return max(matches, key=functools.cmp_to_key(_compare))
 
     def fetch(self, packages: Sequence[Package], into: Path) -> None:

@@ -14,11 +14,7 @@ from .image import ext4_image
 from .initramfs import initramfs
 from .kernels import KERNELS, Kernel, kernel_entry
 
-#: The panthor-trace command of the guest: the repository's own source, as the host has it now.
-PANTHOR_TRACE = """#!/bin/sh
-export PYTHONPATH=/src/src PYTHONDONTWRITEBYTECODE=1
-exec python3 -m panthor_trace "$@"
-"""
+HERE = Path(__file__).parent
 
 #: llama-bench runs whose shaders are compiled at build time, of each model; a run with other shapes works,
 #: but compiles what it lacks, at minutes a run.
@@ -45,7 +41,7 @@ def _images(kernel: Kernel, workload: cache.Entry, say: cache.Say) -> guest.Imag
 
 def _root_image(say: cache.Say) -> cache.Entry:
     root = roots.guest_root(say)
-    inputs = {"root": root.path.name, "code": cache.files_hash([Path(__file__).with_name("image.py")])}
+    inputs = {"root": root.path.name, "code": cache.files_hash([HERE / "image.py"])}
 
     def build(out: Path) -> None:
         # Mount points: the root itself stays as it was extracted.
@@ -56,29 +52,38 @@ def _root_image(say: cache.Say) -> cache.Entry:
     return cache.entry("root-image", inputs, build, say)
 
 
-def _uapi(say: cache.Say) -> Path:
-    """Where the newest kernel's user-space headers are (panthor_drm.h among them)."""
-    return kernel_entry(KERNELS[0], say).path / "build" / "usr" / "include"
+def _programs(say: cache.Say) -> cache.Entry:
+    """What goes to /usr/local/bin of the guest: simfail and gpustress, and the scripts of tools/."""
+    uapi = kernel_entry(KERNELS[0], say).path / "build" / "usr" / "include"
+    tools = sorted((HERE / "tools").iterdir())
+    sources = sorted(
+        p for p in (HERE / "simfail").iterdir() if p.suffix in {".c", ".h"} or p.name == "Makefile"
+    )
+    inputs = {"code": cache.files_hash([*tools, *sources, HERE / "simfail.py"]), "uapi": uapi.parents[2].name}
+
+    def build(out: Path) -> None:
+        simfail.build_simfail(uapi, out, cross=True, say=say)
+        for tool in tools:
+            shutil.copy(tool, out / tool.name)
+
+    return cache.entry("programs", inputs, build, say)
 
 
 def _workload(say: cache.Say, shaders: cache.Entry | None) -> cache.Entry:
     """The second disk: models, the programs that make things fail, compiled shaders."""
     made = models.models(say)
-    programs = simfail.simfail_entry(_uapi(say), say)
+    programs = _programs(say)
     inputs = {
         "models": made.path.name,
         "programs": programs.path.name,
         "shaders": shaders.path.name if shaders else None,
-        "panthor-trace": PANTHOR_TRACE,
-        "code": cache.files_hash([Path(__file__).with_name("image.py")]),
+        "code": cache.files_hash([HERE / "image.py"]),
     }
 
     def build(out: Path) -> None:
         content = out / "content"
         shutil.copytree(made.path, content / "models", ignore=shutil.ignore_patterns("entry.json"))
         shutil.copytree(programs.path, content / "bin", ignore=shutil.ignore_patterns("entry.json"))
-        (content / "bin" / "panthor-trace").write_text(PANTHOR_TRACE)
-        (content / "bin" / "panthor-trace").chmod(0o755)
         cached = content / "mesa_shader_cache"
         if shaders:
             shutil.copytree(shaders.path / "mesa_shader_cache", cached)
@@ -123,15 +128,19 @@ def _compile_shaders(out: Path, say: cache.Say) -> None:
     cached.mkdir()
 
     def warm(model: str) -> None:
-        runs = " && ".join(shlex.join(["llama-bench", "-m", f"/models/{model}", "-r", "1", *run]) for run in WARM_RUNS)
+        runs = " && ".join(
+            shlex.join(["llama-bench", "-m", f"/models/{model}", "-r", "1", *run]) for run in WARM_RUNS
+        )
         with tempfile.TemporaryFile() as output:
             script = f"{runs} && cp -r /workload/mesa_shader_cache /share/"
             status = guest.run(board, ["sh", "-c", script], stdin=None, stdout=output, stderr=output)
             if status != 0:
                 output.seek(0)
-                raise LabError(f"warming the shader cache with {model} failed: {output.read().decode()[-400:]!r}")
+                raise LabError(
+                    f"warming the shader cache with {model} failed: {output.read().decode()[-400:]!r}"
+                )
         say(f"shaders: those of {model} are compiled")
 
     say("shaders: compiling llama-bench's under emulation, once; this takes minutes")
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(warm, models.NAMES))
+        list(pool.map(warm, [f"{spec.name}.gguf" for spec in models.MODELS]))

@@ -51,9 +51,13 @@ def cli() -> None:
 
 def _board_options(command: click.decorators.FC) -> click.decorators.FC:
     for option in (
-        click.option("--kernel", default=KERNELS[0].name, show_default=True, help="Kernel to boot (see status)."),
+        click.option(
+            "--kernel", default=KERNELS[0].name, show_default=True, help="Kernel to boot (see status)."
+        ),
         click.option("--gpu", default=gpus.DEFAULT, show_default=True, help="GPU the stub is (see status)."),
-        click.option("--memory", default="1G", show_default=True, callback=_memory, help="RAM, as 830M or 2G."),
+        click.option(
+            "--memory", default="1G", show_default=True, callback=_memory, help="RAM, as 830M or 2G."
+        ),
         click.option(
             "--cpus",
             default=1,
@@ -116,7 +120,9 @@ def shell(**hardware: object) -> None:
 def build(names: tuple[str, ...], refresh: bool) -> None:
     """Build every image a guest needs; what is there already is kept."""
     if refresh:
-        _remove([entry for entry in cache.entries() if "root" in entry.path.name or "kernel" in entry.path.name])
+        _remove(
+            [entry for entry in cache.entries() if "root" in entry.path.name or "kernel" in entry.path.name]
+        )
     start = time.monotonic()
     for kernel in [kernel_named(name) for name in names] or KERNELS:
         assemble.images(kernel, _say)
@@ -159,7 +165,14 @@ def status(as_json: bool) -> None:
 
 
 #: Of the hundreds of packages in a root, those whose version a reader of a trace asks for.
-NOTABLE = ("mesa-vulkan-drivers", "llama.cpp-tools", "libvulkan1", "python3-bpfcc", "python3-pandas", "bpftrace")
+NOTABLE = (
+    "mesa-vulkan-drivers",
+    "llama.cpp-tools",
+    "libvulkan1",
+    "python3-bpfcc",
+    "python3-pandas",
+    "bpftrace",
+)
 
 
 @cli.command(context_settings=CONTEXT)

@@ -85,10 +85,24 @@ def _build(out: Path, cpus: int, cpu: str) -> None:
     # -nic none: the default NIC wants an option ROM file that a minimal QEMU installation lacks.
     machine = f"{MACHINE},dumpdtb={out}/qemu.dtb"
     run_tool(
-        ["qemu-system-aarch64", "-M", machine, "-cpu", cpu, "-smp", str(cpus), "-nic", "none", "-display", "none"],
+        [
+            "qemu-system-aarch64",
+            "-M",
+            machine,
+            "-cpu",
+            cpu,
+            "-smp",
+            str(cpus),
+            "-nic",
+            "none",
+            "-display",
+            "none",
+        ],
         doing="getting QEMU's device tree",
     )
-    run_tool(["dtc", "-q", "-I", "dtb", "-O", "dts", "-o", out / "qemu.dts", out / "qemu.dtb"], doing="reading it")
+    run_tool(
+        ["dtc", "-q", "-I", "dtb", "-O", "dts", "-o", out / "qemu.dts", out / "qemu.dtb"], doing="reading it"
+    )
     source = (out / "qemu.dts").read_text()
     # A dumped tree freezes the seeds of one run: without them the kernel takes fresh ones of its own.
     source = re.sub(r"^\s*(kaslr|rng)-seed = .*;\n", "", source, flags=re.MULTILINE)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -204,8 +202,8 @@ class _Session:
             qemu.wait(self._board.timeout)
         except subprocess.TimeoutExpired:
             raise LabError(
-                f"the guest did not finish within {self._board.timeout:g} s and was ended (--timeout raises the "
-                f"limit); its console: {self._keep_console()}",
+                f"the guest did not finish within {self._board.timeout:g} s and was ended "
+                f"(--timeout raises the limit); its console: {self._keep_console()}",
                 exit_code=TIMED_OUT,
             ) from None
         finally:

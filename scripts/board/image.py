@@ -22,6 +22,20 @@ def ext4_image(content: Path, image: Path, *, spare: int = SPARE) -> None:
     with image.open("wb") as handle:
         handle.truncate((total + 0xFFFFF) & ~0xFFFFF)
     run_tool(
-        ["mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-m", "0", "-E", "lazy_itable_init=0", "-d", content, image],
+        [
+            "mke2fs",
+            "-q",
+            "-t",
+            "ext4",
+            "-O",
+            "^has_journal",
+            "-m",
+            "0",
+            "-E",
+            "lazy_itable_init=0",
+            "-d",
+            content,
+            image,
+        ],
         doing=f"making {image.name}",
     )

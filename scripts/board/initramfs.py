@@ -14,7 +14,11 @@ HERE = Path(__file__).parent
 
 def initramfs(kernel: cache.Entry, say: cache.Say) -> cache.Entry:
     """``initrd.gz`` for one kernel, with the stub GPU's module built for it."""
-    sources = [p for p in (HERE / "stub_gpu").iterdir() if p.suffix in {".c", ".h"} or p.name in {"Makefile", "Kbuild"}]
+    sources = [
+        p
+        for p in (HERE / "stub_gpu").iterdir()
+        if p.suffix in {".c", ".h"} or p.name in {"Makefile", "Kbuild"}
+    ]
     code = [HERE / name for name in ("initramfs.py", "kbuild.py", "firmware.py", "gpus.py")]
     inputs = {
         "kernel": kernel.path.name,
@@ -55,10 +59,12 @@ def _install(source: Path, target: Path, mode: int) -> None:
 
 
 def _pack(root: Path, target: Path) -> None:
-    """newc cpio, gzip: what every kernel unpacks. Level 1, since emulation makes inflating the costly side."""
+    """newc cpio, gzip: what every kernel unpacks. Level 1: inflating is emulated."""
     script = 'cd "$1" && find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0 | gzip -1 > "$2"'
     done = subprocess.run(
-        ["bash", "-o", "pipefail", "-c", script, "bash", str(root), str(target)], capture_output=True, text=True
+        ["bash", "-o", "pipefail", "-c", script, "bash", str(root), str(target)],
+        capture_output=True,
+        text=True,
     )
     if done.returncode != 0:
         raise LabError(f"packing the initramfs failed: {done.stderr.strip() or done.returncode}")

@@ -19,7 +19,7 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel series of a Debian suite; the newest of the series there is when the image is built is taken."""
+    """A kernel series of a Debian suite: the newest version there is taken when the image is built."""
 
     name: str
     series: str
@@ -31,8 +31,8 @@ KERNELS = (
     Kernel("6.12", series="6.12", suite="trixie"),
 )
 
-#: Modules the guest needs, in no order; what they depend on comes along. panthor.ko is what it is all about;
-#: fixed is the regulator without which 6.12's panthor does not probe (panthor_devfreq.c takes ENODEV as fatal).
+#: Modules the guest needs, in no order; what they depend on comes along. "fixed" is the regulator without
+#: which 6.12's panthor does not probe (its panthor_devfreq.c takes ENODEV as fatal).
 MODULES = ("fixed", "panthor", "virtio_blk", "ext4", "9p", "9pnet_virtio", "virtio_console")
 
 #: Packages beside linux-image that newer kernels are split into; taken where the archive has them.
@@ -58,9 +58,7 @@ def kernel_named(name: str) -> Kernel:
     for kernel in KERNELS:
         if kernel.name == name:
             return kernel
-    raise LabError(
-        f"no kernel {name!r} in the lab: it has {', '.join(k.name for k in KERNELS)}", exit_code=2
-    )
+    raise LabError(f"no kernel {name!r} in the lab: it has {', '.join(k.name for k in KERNELS)}", exit_code=2)
 
 
 def kernel_entry(kernel: Kernel, say: cache.Say) -> cache.Entry:
@@ -91,7 +89,9 @@ def _build(kernel: Kernel, out: Path, say: cache.Say) -> None:
         if archive.has(part, kernel.suite)
     ]
     tools = [
-        archive.newest(re.escape(name.format(release=release, version=version)), arch=arch, suite=suite or kernel.suite)
+        archive.newest(
+            re.escape(name.format(release=release, version=version)), arch=arch, suite=suite or kernel.suite
+        )
         for name, arch, suite in BUILD_PARTS
     ]
     archive.fetch(parts, out / "image")
