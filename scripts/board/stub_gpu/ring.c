@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* A queue's ring buffer: the jobs panthor inserts, consumed in order. */
+#include "stub.h"
+
+/*
+ * Instructions a job may execute. Command buffers of real programs stay far below it (a thousand or
+ * so); a stream whose loop condition depends on a shader that never ran would not end by itself.
+ */
+#define JOB_BUDGET 65536
+
+struct ring {
+	u64 base;
+	u32 size;
+	struct ringbuf_input *in;
+	struct ringbuf_output *out;
+};
+
+static bool ring_open(unsigned int g, unsigned int q, struct ring *ring)
+{
+	struct cs_input *in = cs_in(g, q);
+
+	ring->base = in->ringbuf_base;
+	ring->size = READ_ONCE(in->ringbuf_size);
+	if (!ring->size || !cs_running(g, q))
+		return false;
+	/* insert and extract are pages of the MCU's address space, the ring one of the group's. */
+	ring->in = mmu_translate(0, in->ringbuf_input);
+	ring->out = mmu_translate(0, in->ringbuf_output);
+	return ring->in && ring->out;
+}
+
+bool ring_has_work(unsigned int g, unsigned int q)
+{
+	struct ring ring;
+
+	return ring_open(g, q, &ring) && READ_ONCE(ring.in->insert) != READ_ONCE(ring.out->extract);
+}
+
+/* True if the CS may go on; a tiler waits for its chunk as it does on hardware. */
+static bool may_run(const struct cs_context *cs)
+{
+	return !stub.hold && !cs->hung && !cs->fatal && !cs->oom_pending && mcu_alive();
+}
+
+/*
+ * Execute queue q of slot g up to what the driver has inserted. Returns true if a sync object that
+ * the driver watches was written.
+ *
+ * panthor's jobs are a fixed sequence around one CALL of the program's stream (panthor_sched.c,
+ * queue_run_job), so a CALL met in the ring itself is where a job begins.
+ */
+bool ring_run(unsigned int g, unsigned int q)
+{
+	struct cs_context *cs = &stub.csg[g].cs[q];
+	struct stream stream = {
+	    .cs = cs,
+	    .as = CSG_CONFIG_AS(READ_ONCE(csg_in(g)->config)),
+	    .page_va = U64_MAX,
+	};
+	struct ring ring;
+	u64 insert, extract;
+
+	if (!may_run(cs) || !ring_open(g, q, &ring))
+		return false;
+	insert = READ_ONCE(ring.in->insert);
+	extract = READ_ONCE(ring.out->extract);
+	/* What was inserted before insert moved. */
+	smp_rmb();
+	while (extract < insert) {
+		u64 instruction;
+
+		if (!stream_fetch(&stream, ring.base + (extract & (ring.size - 1)), &instruction))
+			break;
+		if (stream_is_call(instruction)) {
+			if (!cs->job_begun) {
+				cs->job_begun = 1;
+				stub.count.jobs++;
+				inject_job_begins(g, q);
+			}
+			if (!may_run(cs))
+				break;
+			cs->job_begun = 0;
+			stream.budget = JOB_BUDGET;
+			stream_call(&stream, instruction);
+		} else {
+			stream_step(&stream, instruction);
+		}
+		extract += sizeof(instruction);
+	}
+	/* Sync objects before extract: the driver takes a job for done when extract has passed it.
+	 */
+	smp_wmb();
+	WRITE_ONCE(ring.out->extract, extract);
+	WRITE_ONCE(ring.out->active, extract != insert);
+	return stream.sync_update;
+}
