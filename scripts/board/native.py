@@ -37,7 +37,7 @@ root=$1 models=$2 shaders=$3 source=$4 share=$5; shift 5
 mount --bind "$root" "$root" && mount -o remount,bind,ro "$root" || fail "$root"
 for tree in proc dev sys tmp; do mount --rbind "/$tree" "$root/$tree" || fail "/$tree"; done
 mount --bind "$models" "$root/models" || fail "$models"
-mount --bind "$source" "$root/src" || fail "$source"
+mount --bind "$source" "$root/src" && mount -o remount,bind,ro "$root/src" || fail "$source"
 mount --bind "$shaders" "$root/var/cache/mesa" || fail "$shaders"
 if [ -n "$share" ]; then mount --bind "$share" "$root/share" || fail "$share"; fi
 exec chroot "$root" "$@"
