@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The ioctl boundary: every DRM ioctl of the traced processes on a panthor node, with the argument
+ * as it was before and after, and the array it points to.
+ *
+ * A node is known by its device number, read from the file behind the descriptor: descriptors are
+ * duplicated, passed and reused, and the same ioctl numbers mean something else on another driver's
+ * node. User space fills `nodes` with the device numbers whose driver is panthor. The offsets that
+ * lead there (TASK_FILES…) come from the running kernel's BTF.
+ */
+#define DRM_IOCTL_BASE 'd'
+#define IOC_TYPE(cmd)  (((cmd) >> 8) & 0xff)
+#define IOC_NR(cmd)    ((cmd)&0xff)
+#define IOC_SIZE(cmd)  (((cmd) >> 16) & 0x3fff)
+
+/* What a `pointees` entry says about an ioctl's argument. */
+#define POINTEE_ARRAY  (1 << 8)
+#define POINTEE_STRING (2 << 8)
+#define POINTEE_OFFSET 0xff
+
+struct obj_array {
+	u32 stride;
+	u32 count;
+	u64 array;
+};
+
+struct ioctl_in_flight {
+	u64 enter_ns;
+	u64 arg;
+	u32 cmd;
+	u32 fd;
+	u32 rdev;
+	u32 array_bytes;
+	u32 flags;
+	u32 tgid;
+	u8 before[ARGUMENT_BYTES];
+};
+
+/* Device numbers of panthor's nodes. */
+BPF_HASH(nodes, u32, u32, 64);
+/* By ioctl number: where in the argument an array or a string is pointed to, or 0. */
+BPF_ARRAY(pointees, u32, 256);
+BPF_HASH(ioctls_in_flight, u32, struct ioctl_in_flight, 4096);
+
+static __always_inline u64 read_pointer(u64 base, u32 offset)
+{
+	u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
+	return value;
+}
+
+static __always_inline u32 read_u32(u64 base, u32 offset)
+{
+	u32 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
+	return value;
+}
+
+/* current->files->fdt->fd[fd]->f_inode->i_rdev, or 0 where there is no such file. */
+static __always_inline u32 device_number(u32 fd)
+{
+	u64 files = read_pointer(bpf_get_current_task(), TASK_FILES);
+	u64 table = read_pointer(files, FILES_FDT);
+	u64 file, inode;
+
+	if (!table || fd >= read_u32(table, FDT_MAX_FDS))
+		return 0;
+	file = read_pointer(read_pointer(table, FDT_FD) + 8 * (u64)fd, 0);
+	if (!file)
+		return 0;
+	inode = read_pointer(file, FILE_INODE);
+	return inode ? read_u32(inode, INODE_RDEV) : 0;
+}
+
+static __always_inline u32 argument_bytes(u32 cmd)
+{
+	u32 size = IOC_SIZE(cmd);
+
+	return size > ARGUMENT_BYTES ? ARGUMENT_BYTES : size;
+}
+
+/* One record of an array; 0, or which flags the ioctl gets. `length` is at most ARRAY_BYTES. */
+static __always_inline u32 record_part(u64 address, u64 offset, u64 length, u64 enter_ns)
+{
+	struct array_record *record = events.ringbuf_reserve(sizeof(struct array_record));
+	long error;
+
+	if (!record)
+		return FLAG_ARRAY_CUT;
+	error = bpf_probe_read_user(record->bytes, length, (void *)(address + offset));
+	/* A negative number shifted so far is all ones; a branch would double the verifier's work.
+	 */
+	error = (error >> 63) & FLAG_FAULT_BEFORE;
+	fill_head(&record->head, RECORD_ARRAY, error, enter_ns);
+	record->offset = offset;
+	record->length = length;
+	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return error;
+}
+
+/*
+ * Records what `address` holds, split over as many records as it takes. The verifier follows every
+ * pass of the loop, and every branch in it that leads on to the next pass as often again: so whole
+ * records go in the loop, and what is left over goes behind it.
+ */
+static __always_inline u32 record_array(u64 address, u64 total, u64 enter_ns)
+{
+	u64 offset = 0;
+	u32 flags = 0;
+	u32 i;
+
+#pragma clang loop unroll(disable)
+	for (i = 0; i < ARRAY_RECORDS; i++) {
+		if (offset + ARRAY_BYTES > total)
+			break;
+		flags |= record_part(address, offset, ARRAY_BYTES, enter_ns);
+		offset += ARRAY_BYTES;
+	}
+	total -= offset;
+	if (total > ARRAY_BYTES)
+		flags |= FLAG_ARRAY_CUT;
+	else if (total)
+		flags |= record_part(address, offset, total, enter_ns);
+	if (flags & FLAG_FAULT_BEFORE)
+		count(COUNTER_FAULTED);
+	if (flags & FLAG_ARRAY_CUT)
+		count(COUNTER_LOST_ARRAY);
+	return flags;
+}
+
+static __always_inline void record_pointee(struct ioctl_in_flight *call)
+{
+	u32 nr = IOC_NR(call->cmd);
+	u32 *pointee = pointees.lookup(&nr);
+	u64 place;
+
+	if (!pointee || !*pointee)
+		return;
+	place = call->arg + (*pointee & POINTEE_OFFSET);
+	if (*pointee & POINTEE_ARRAY) {
+		struct obj_array array = {};
+
+		if (bpf_probe_read_user(&array, sizeof(array), (void *)place)) {
+			call->flags |= FLAG_ARRAY_CUT;
+			return;
+		}
+		call->array_bytes = array.stride * array.count;
+		call->flags |=
+		    record_array(array.array, (u64)array.stride * array.count, call->enter_ns);
+	} else {
+		struct array_record *record;
+		u64 string = 0;
+		long length;
+
+		if (bpf_probe_read_user(&string, sizeof(string), (void *)place) || !string)
+			return;
+		record = events.ringbuf_reserve(sizeof(struct array_record));
+		if (!record) {
+			count(COUNTER_LOST_ARRAY);
+			call->flags |= FLAG_ARRAY_CUT;
+			return;
+		}
+		fill_head(&record->head, RECORD_ARRAY, 0, call->enter_ns);
+		record->offset = 0;
+		length = bpf_probe_read_user_str(record->bytes, ARRAY_BYTES, (void *)string);
+		record->length = length > 0 ? length : 0;
+		call->array_bytes = record->length;
+		events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	}
+}
+
+TRACEPOINT_PROBE(syscalls, sys_enter_ioctl)
+{
+	struct ioctl_in_flight call = {};
+	u64 pid_tgid;
+	u32 tid, size;
+
+	if (IOC_TYPE(args->cmd) != DRM_IOCTL_BASE)
+		return 0;
+	pid_tgid = bpf_get_current_pid_tgid();
+	if (!is_traced(pid_tgid))
+		return 0;
+	call.rdev = device_number(args->fd);
+	if (!nodes.lookup(&call.rdev))
+		return 0;
+
+	call.enter_ns = bpf_ktime_get_ns();
+	call.arg = args->arg;
+	call.cmd = args->cmd;
+	call.fd = args->fd;
+	call.tgid = pid_tgid >> 32;
+	if (IOC_SIZE(call.cmd) > ARGUMENT_BYTES)
+		call.flags |= FLAG_ARGUMENT_CUT;
+	size = argument_bytes(call.cmd);
+	if (size && bpf_probe_read_user(call.before, size, (void *)call.arg)) {
+		call.flags |= FLAG_FAULT_BEFORE;
+		count(COUNTER_FAULTED);
+	}
+	record_pointee(&call);
+	tid = pid_tgid;
+	if (ioctls_in_flight.update(&tid, &call))
+		count(COUNTER_MISSED_IOCTL);
+	return 0;
+}
+
+TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct ioctl_in_flight *call = ioctls_in_flight.lookup(&tid);
+	struct ioctl_record *record;
+	u32 size;
+
+	if (!call)
+		return 0;
+	record = events.ringbuf_reserve(sizeof(struct ioctl_record));
+	if (!record) {
+		count(COUNTER_LOST_IOCTL);
+		ioctls_in_flight.delete(&tid);
+		return 0;
+	}
+	fill_head(&record->head, RECORD_IOCTL, call->flags, call->enter_ns);
+	record->exit_ns = bpf_ktime_get_ns();
+	record->ret = args->ret;
+	record->arg = call->arg;
+	record->cmd = call->cmd;
+	record->fd = call->fd;
+	record->rdev = call->rdev;
+	record->array_bytes = call->array_bytes;
+	__builtin_memcpy(record->before, call->before, ARGUMENT_BYTES);
+	__builtin_memset(record->after, 0, ARGUMENT_BYTES);
+	size = argument_bytes(call->cmd);
+	if (size && bpf_probe_read_user(record->after, size, (void *)call->arg)) {
+		record->head.flags |= FLAG_FAULT_AFTER;
+		count(COUNTER_FAULTED);
+	}
+	ioctls_in_flight.delete(&tid);
+	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	return 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The wire format: what the BPF programs put into the ring and the trace's events.bin stores
+ * unchanged.
+ *
+ * This file is the definition. src/panthor_trace/trace/records.py holds the same layouts as NumPy
+ * dtypes, and tests/unit/test_records.py compiles this file and compares every offset. A record's
+ * size tells nothing about its kind; its first byte does. Times are nanoseconds of CLOCK_MONOTONIC.
+ * All members are naturally aligned and there is no implicit padding, so C and NumPy agree on both
+ * architectures.
+ *
+ * New members go to the end of a record, and SCHEMA_VERSION in trace/records.py goes up with them.
+ */
+#ifndef PANTHOR_TRACE_RECORD_H
+#define PANTHOR_TRACE_RECORD_H
+
+enum record_type {
+	RECORD_IOCTL = 1,
+	RECORD_ARRAY = 2,
+	RECORD_VULKAN = 3,
+	RECORD_EXCEPTION = 4,
+	RECORD_PROCESS = 5,
+	RECORD_COUNTERS = 6,
+};
+
+enum record_flag {
+	/* The call had not returned when the record was made. */
+	FLAG_UNFINISHED = 1 << 0,
+	/* User memory could not be read: those bytes are zero and mean nothing. */
+	FLAG_FAULT_BEFORE = 1 << 1,
+	FLAG_FAULT_AFTER = 1 << 2,
+	/* The argument is larger than ARGUMENT_BYTES; the rest is not here. */
+	FLAG_ARGUMENT_CUT = 1 << 3,
+	/* Part of the array the argument points to is not here. */
+	FLAG_ARRAY_CUT = 1 << 4,
+};
+
+enum process_event {
+	PROCESS_FORK = 1,
+	PROCESS_EXEC = 2,
+	PROCESS_EXIT = 3,
+};
+
+/* What the BPF side counts because it could not record it; an index into counters. */
+enum counter {
+	/* No room in the ring, by record type; for an array also: longer than ARRAY_RECORDS hold.
+	 */
+	COUNTER_LOST_IOCTL = 0,
+	COUNTER_LOST_ARRAY = 1,
+	COUNTER_LOST_VULKAN = 2,
+	COUNTER_LOST_EXCEPTION = 3,
+	COUNTER_LOST_PROCESS = 4,
+	/* A call was entered, but the map of calls in flight was full. */
+	COUNTER_MISSED_IOCTL = 5,
+	COUNTER_MISSED_VULKAN = 6,
+	/* A Vulkan call returned whose entry was not seen. */
+	COUNTER_UNMATCHED_VULKAN = 7,
+	/* A child process could not be followed: the map of traced processes was full. */
+	COUNTER_MISSED_PROCESS = 8,
+	/* User memory that could not be read: the record is there, its bytes are not. */
+	COUNTER_FAULTED = 9,
+	COUNTER_COUNT = 16,
+};
+
+/* The largest argument of panthor's ioctls so far is drm_panthor_group_create's, 56 bytes (7.3). */
+#define ARGUMENT_BYTES 64
+/* Four drm_panthor_vm_bind_op of 48 bytes. */
+#define ARRAY_BYTES 192
+/* A longer array spans records: up to 512 bind operations in one call. */
+#define ARRAY_RECORDS 128
+/* vkCmdDispatchBase has seven. */
+#define VULKAN_ARGS     7
+#define POINTEE_BYTES   64
+#define TYPE_NAME_BYTES 128
+#define PATH_BYTES      128
+
+struct record_head {
+	u8 type;
+	u8 flags;
+	u16 reserved;
+	u32 tgid;
+	u32 tid;
+	u32 reserved2;
+	/* When the call was entered; for a record without duration, when it happened. */
+	u64 enter_ns;
+};
+
+/* One ioctl on a panthor node. */
+struct ioctl_record {
+	struct record_head head;
+	u64 exit_ns;
+	s64 ret;
+	u64 arg;
+	u32 cmd;
+	u32 fd;
+	/* The node, as the kernel encodes a dev_t: major << 20 | minor. */
+	u32 rdev;
+	/* Size of the array the argument points to, whether or not all of it was recorded. */
+	u32 array_bytes;
+	u8 before[ARGUMENT_BYTES];
+	u8 after[ARGUMENT_BYTES];
+};
+
+/* Part of the array an ioctl's argument points to, as it was at entry; same tid and enter_ns. */
+struct array_record {
+	struct record_head head;
+	u32 offset;
+	u32 length;
+	u8 bytes[ARRAY_BYTES];
+};
+
+/* One call of a probed Vulkan function. */
+struct vulkan_record {
+	struct record_head head;
+	u64 exit_ns;
+	s32 result;
+	/* Index into the trace's own list of probed functions (meta.json). */
+	u32 function;
+	u64 args[VULKAN_ARGS];
+	u8 pointee[POINTEE_BYTES];
+};
+
+/* A C++ exception at the moment it is thrown. */
+struct exception_record {
+	struct record_head head;
+	char type_name[TYPE_NAME_BYTES];
+};
+
+struct process_record {
+	struct record_head head;
+	u32 event;
+	/* PROCESS_FORK: the child; the head's tgid is the parent. */
+	u32 child;
+	char path[PATH_BYTES];
+};
+
+/* The counters' sums so far; written by user space whenever they have changed. */
+struct counters_record {
+	struct record_head head;
+	u64 values[COUNTER_COUNT];
+};
+
+#endif

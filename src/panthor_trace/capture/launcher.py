@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: MIT
+"""Starts the command so that nothing of it happens before every probe is live, and as without us.
+
+The child is forked early, before BCC is loaded: it is small, and none of what BCC changes in the process
+(resource limits) reaches the command. It waits on a pipe; a second pipe, closed by a successful exec,
+carries an exec's error back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, TraceError
+from .identity import Identity
+
+_ERRNO = struct.Struct("i")
+
+#: Signals that end or steer a command. They wait in the tracer until the recorder takes them.
+_STEERING = frozenset(
+    {
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGQUIT,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+        signal.SIGWINCH,
+        signal.SIGCONT,
+        signal.SIGCHLD,
+    }
+)
+#: Python ignores these for itself; a command expects them as the shell would leave them.
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def check_command(command: Sequence[str], environment: Mapping[str, str]) -> None:
+    """Refuse a command that cannot run before anything is set up. Raises TraceError (126, 127)."""
+    program = command[0]
+    path = environment.get("PATH", os.defpath)
+    if "/" in program:
+        if not Path(program).exists():
+            raise TraceError(f"{program}: no such file or directory", EXIT_NOT_FOUND)
+        if Path(program).is_dir() or not os.access(program, os.X_OK):
+            raise TraceError(f"{program}: cannot be executed (permission denied)", EXIT_NOT_EXECUTABLE)
+    elif not shutil.which(program, path=path):
+        raise TraceError(f"{program}: command not found", EXIT_NOT_FOUND)
+
+
+class Signals:
+    """The tracer's steering signals while a command runs: blocked, taken one by one, passed on.
+
+    A terminal sends its signals (Ctrl-C) to the command as well, so only those another process sent to
+    the tracer alone are passed on.
+    """
+
+    def __init__(self) -> None:
+        self.original = signal.pthread_sigmask(signal.SIG_BLOCK, _STEERING)
+
+    def wait(self, seconds: float) -> signal.struct_siginfo | None:
+        """The next signal, or None after ``seconds``."""
+        return signal.sigtimedwait(_STEERING, seconds)
+
+    def interrupted(self) -> int | None:
+        """A waiting signal that ends commands, without taking it."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+            if number in signal.sigpending():
+                return int(number)
+        return None
+
+    def restore(self) -> None:
+        """Give the signals back. Those still waiting had been meant for the command, which is gone."""
+        while signal.sigtimedwait(_STEERING, 0) is not None:
+            pass
+        signal.pthread_sigmask(signal.SIG_SETMASK, self.original)
+
+
+class Command:
+    """The forked, waiting and then running command."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        identity: Identity | None,
+        signals: Signals,
+    ) -> None:
+        self.argv = tuple(command)
+        self.status: int | None = None
+        self._signals = signals
+        go_read, self._go = os.pipe()
+        self._error, error_write = os.pipe()
+        self.pid = os.fork()
+        if self.pid == 0:
+            os.close(self._go)
+            os.close(self._error)
+            self._child(go_read, error_write, dict(environment), identity)
+        os.close(go_read)
+        os.close(error_write)
+
+    def _child(
+        self, go: int, error_pipe: int, environment: dict[str, str], identity: Identity | None
+    ) -> None:
+        """Runs in the child and never returns."""
+        try:
+            if os.read(go, 1) != b"+":
+                os._exit(0)  # the tracer gave up, or is gone
+            if identity is not None:
+                identity.become()
+            for number in _IGNORED_BY_PYTHON:
+                signal.signal(number, signal.SIG_DFL)
+            if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.original)
+            os.execvpe(self.argv[0], self.argv, environment)
+        except OSError as error:
+            os.write(error_pipe, _ERRNO.pack(error.errno or 0))
+        finally:
+            os._exit(EXIT_NOT_EXECUTABLE)  # reached only where exec failed
+
+    def release(self) -> None:
+        """Let the command run. Returns once it was executed; raises TraceError (126, 127) where not."""
+        os.write(self._go, b"+")
+        os.close(self._go)
+        answer = os.read(self._error, _ERRNO.size)
+        os.close(self._error)
+        if not answer:
+            return
+        os.waitpid(self.pid, 0)
+        code = _ERRNO.unpack(answer)[0]
+        exit_code = EXIT_NOT_FOUND if code == 2 else EXIT_NOT_EXECUTABLE
+        raise TraceError(f"{self.argv[0]}: {os.strerror(code)}", exit_code)
+
+    def abandon(self) -> None:
+        """End the waiting child without running the command."""
+        os.close(self._go)
+        os.close(self._error)
+        os.waitpid(self.pid, 0)
+
+    def poll(self) -> bool:
+        """Whether the command has ended; ``status`` then holds its wait status."""
+        if self.status is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                self.status = status
+        return self.status is not None
+
+    def pass_on(self, info: signal.struct_siginfo) -> None:
+        """Send the command a signal that another process sent to the tracer."""
+        sent_by_process = info.si_code <= 0
+        if sent_by_process and info.si_signo != signal.SIGCHLD and not self.poll():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, info.si_signo)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit status a shell would show: the command's, or 128 + n for signal n."""
+        if self.status is None:
+            raise RuntimeError("the command has not ended")
+        code = os.waitstatus_to_exitcode(self.status)
+        return 128 - code if code < 0 else code

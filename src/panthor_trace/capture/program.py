@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: MIT
+"""Compiles, loads and attaches the BPF programs, and says of each layer whether it is live."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import TraceError
+from ..trace.schema import ARGUMENT_BYTES, Counter, Flag, RecordType
+from ..uapi import vulkan
+from . import libraries, source
+from .btf import Btf, BtfError, file_offsets
+from .nodes import Node
+
+TRACEFS = Path("/sys/kernel/tracing")
+_IOCTL_EVENTS = ("syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
+_PROCESS_EVENTS = ("task/task_newtask", "sched/sched_process_exec", "sched/sched_process_exit")
+
+_VULKAN_RECORD = struct.Struct("<BBHIIIQQiI7Q64s")
+_IOCTL_RECORD = struct.Struct("<BBHIIIQQqQIIII64s64s")
+
+
+@dataclass
+class Layer:
+    """One layer of the capture: live or not and why, and the probes that could not attach."""
+
+    live: bool = False
+    why: str = ""
+    probes: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """For meta.json."""
+        return {"live": self.live, "why": self.why, "probes": self.probes, "missing": self.missing}
+
+
+@contextlib.contextmanager
+def stopwatch(seconds: dict[str, float], name: str) -> Iterator[None]:
+    """Record under ``name`` how long the block took."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        seconds[name] = round(time.monotonic() - start, 3)
+
+
+@contextlib.contextmanager
+def _captured_stderr() -> Iterator[Callable[[], str]]:
+    """libbcc and clang write to descriptor 2 themselves: keep that out of the user's terminal."""
+    sys.stderr.flush()
+    saved = os.dup(2)
+    sink = os.memfd_create("bcc-stderr")
+    os.dup2(sink, 2)
+    try:
+        yield lambda: os.pread(sink, 1 << 16, 0).decode(errors="replace")
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+        os.close(sink)
+
+
+def ensure_tracefs() -> None:
+    """Mount tracefs where nobody has yet. Raises TraceError."""
+    if (TRACEFS / "events").is_dir():
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"tracefs", os.fsencode(TRACEFS), b"tracefs", 0, None) != 0:
+        reason = os.strerror(ctypes.get_errno())
+        raise TraceError(
+            f"tracefs is not at {TRACEFS} and cannot be mounted ({reason}): "
+            "this kernel, or this container, does not allow tracing"
+        )
+
+
+def import_bcc() -> Any:
+    """The distribution's bcc module. Raises TraceError where it is missing."""
+    os.environ["BCC_KERNEL_SOURCE"] = str(source.bpf_directory())
+    try:
+        import bcc
+    except (ImportError, OSError):
+        raise TraceError(
+            "the bcc Python module is missing: install python3-bpfcc (Debian, Ubuntu, Armbian) and run "
+            "panthor-trace with the system's python3 (PyPI's 'bcc' is another project)"
+        ) from None
+    if not hasattr(bcc, "BPF"):
+        raise TraceError("the module 'bcc' found is not BPF's: remove PyPI's 'bcc', install python3-bpfcc")
+    return bcc
+
+
+class Program:
+    """The loaded program. Closing it, or the end of the process however it comes, detaches every probe."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.seconds: dict[str, float] = {}
+        self.layers = {name: Layer() for name in ("process", "ioctl", "vulkan", "exception")}
+        self.libraries: list[str] = []
+        self._attached: set[tuple[int, int]] = set()
+        ensure_tracefs()
+        with stopwatch(self.seconds, "import"):
+            self._bcc = import_bcc()
+        offsets = self._ioctl_offsets()
+        with stopwatch(self.seconds, "compile"), _captured_stderr() as said:
+            try:
+                self._bpf = self._bcc.BPF(text=source.program_source(offsets), cflags=["-Wno-unused-value"])
+            except Exception as error:
+                raise TraceError(self._refusal(error, said()), detail=said()) from None
+        self._fill(nodes)
+        process = self.layers["process"]
+        process.live, process.probes = True, [f"tracepoint:{event}" for event in _PROCESS_EVENTS]
+
+    def _ioctl_offsets(self) -> dict[str, int] | None:
+        layer = self.layers["ioctl"]
+        absent = [event for event in _IOCTL_EVENTS if not (TRACEFS / "events" / event).is_dir()]
+        if absent:
+            layer.why = "the kernel has no system-call tracepoints (CONFIG_FTRACE_SYSCALLS)"
+            layer.missing = [f"tracepoint:{event}" for event in absent]
+            return None
+        try:
+            offsets = file_offsets(Btf.of_kernel())
+        except BtfError as error:
+            layer.why = f"a descriptor's device cannot be told: {error}"
+            return None
+        layer.live, layer.probes = True, [f"tracepoint:{event}" for event in _IOCTL_EVENTS]
+        return offsets
+
+    @staticmethod
+    def _refusal(error: Exception, said: str) -> str:
+        lines = [line.strip() for line in said.splitlines() if "error" in line.lower()]
+        detail = lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
+        return f"the BPF programs cannot be loaded on this kernel: {detail}"
+
+    def _fill(self, nodes: Sequence[Node]) -> None:
+        if not self.layers["ioctl"].live:
+            return
+        table = self._bpf["nodes"]
+        for node in nodes:
+            table[ctypes.c_uint32(node.rdev)] = ctypes.c_uint32(1)
+        pointees = self._bpf["pointees"]
+        for number, place in source.pointee_table().items():
+            pointees[ctypes.c_int(number)] = ctypes.c_uint32(place)
+
+    def attach_libraries(self, root: Path, environment: Mapping[str, str]) -> None:
+        """Put the user-space probes on the libraries a command in ``root`` would load."""
+        with stopwatch(self.seconds, "attach"):
+            for name, attach, layer in (
+                (libraries.VULKAN, self.attach_vulkan, self.layers["vulkan"]),
+                (libraries.CXX, self.attach_exceptions, self.layers["exception"]),
+            ):
+                path = libraries.find_library(name, root, environment)
+                if path is None:
+                    layer.why = f"{name} was not found where the command would load it from"
+                else:
+                    attach(path)
+
+    def _is_new(self, path: Path) -> bool:
+        """Whether this file has no probes yet. Two on one function would record every call twice."""
+        found = path.stat()
+        key = (found.st_dev, found.st_ino)
+        if key in self._attached:
+            return False
+        self._attached.add(key)
+        self.libraries.append(str(path))
+        return True
+
+    def attach_vulkan(self, path: Path) -> None:
+        """Probe the Vulkan functions that ``path`` exports. May be called again for another library."""
+        if not self._is_new(path):
+            return
+        layer = self.layers["vulkan"]
+        for index, function in enumerate(vulkan.FUNCTIONS):
+            if self._attach(path, function.name, f"vulkan_enter_{index}", "vulkan_exit"):
+                layer.probes.append(function.name)
+            else:
+                layer.missing.append(function.name)
+        layer.live = bool(layer.probes)
+        layer.why = "" if layer.live else f"no Vulkan function of {path} could be probed"
+
+    def attach_exceptions(self, path: Path) -> None:
+        """Probe the throwing of C++ exceptions in ``path``, a libstdc++."""
+        if not self._is_new(path):
+            return
+        layer = self.layers["exception"]
+        layer.live = self._attach(path, "__cxa_throw", "exception_thrown", None)
+        (layer.probes if layer.live else layer.missing).append("__cxa_throw")
+        layer.why = "" if layer.live else f"__cxa_throw of {path} could not be probed"
+
+    def _attach(self, path: Path, symbol: str, enter: str, leave: str | None) -> bool:
+        """Both probes or none: an entry without its return would stay in flight for ever."""
+        name = str(path)
+        with _captured_stderr():
+            try:
+                if leave:
+                    self._bpf.attach_uretprobe(name=name, sym=symbol, fn_name=leave)
+                try:
+                    self._bpf.attach_uprobe(name=name, sym=symbol, fn_name=enter)
+                except Exception:
+                    if leave:
+                        self._bpf.detach_uretprobe(name=name, sym=symbol)
+                    raise
+            except Exception:  # bcc raises bare Exception: no such symbol, or the kernel refused
+                return False
+        return True
+
+    def follow(self, pid: int) -> None:
+        """Trace the single-threaded process ``pid`` and everything it will start."""
+        self._bpf["traced"][ctypes.c_uint32(pid)] = ctypes.c_uint32(1)
+
+    def open_ring(self, on_record: Callable[[Any, Any, int], int]) -> None:
+        """Have :meth:`drain` call ``on_record(context, address, size)``, which must return 0."""
+        self._bpf["events"].open_ring_buffer(on_record)
+
+    def drain(self) -> None:
+        """Take everything out of the ring."""
+        self._bpf.ring_buffer_consume()
+
+    def counters(self) -> list[int]:
+        """The counters of what could not be recorded, summed over the CPUs."""
+        table = self._bpf["counters"]
+        return [int(table.sum(ctypes.c_int(counter)).value) for counter in Counter]
+
+    def unfinished(self) -> dict[RecordType, list[bytes]]:
+        """Records of the calls that never returned: blocked, or their thread died inside them."""
+        now = time.monotonic_ns()
+        flag = int(Flag.UNFINISHED)
+        found: dict[RecordType, list[bytes]] = {RecordType.VULKAN: [], RecordType.IOCTL: []}
+        for key, call in self._bpf["vulkan_in_flight"].items():
+            head = (int(RecordType.VULKAN), flag | call.flags, 0, call.tgid, key.tid, 0, call.enter_ns)
+            found[RecordType.VULKAN].append(
+                _VULKAN_RECORD.pack(*head, now, 0, call.function, *call.args, bytes(call.pointee))
+            )
+        if self.layers["ioctl"].live:
+            for key, call in self._bpf["ioctls_in_flight"].items():
+                head = (int(RecordType.IOCTL), flag | call.flags, 0, call.tgid, key.value, 0, call.enter_ns)
+                tail = (call.arg, call.cmd, call.fd, call.rdev, call.array_bytes)
+                found[RecordType.IOCTL].append(
+                    _IOCTL_RECORD.pack(*head, now, 0, *tail, bytes(call.before), bytes(ARGUMENT_BYTES))
+                )
+        return {kind: records for kind, records in found.items() if records}
+
+    def close(self) -> None:
+        """Detach every probe."""
+        with _captured_stderr():
+            self._bpf.cleanup()

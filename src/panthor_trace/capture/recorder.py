@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: MIT
+"""Runs a command with every probe live and writes what they record into a trace directory."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from .. import __version__
+from ..errors import TraceError
+from ..trace.schema import COUNTER_COUNT, SCHEMA_VERSION, RecordType
+from ..trace.writer import TraceWriter
+from ..uapi import vulkan
+from .identity import Identity, acting_as
+from .launcher import Command, Signals, check_command
+from .nodes import Node, node_at, panthor_nodes
+from .program import Program
+
+#: How often the ring is drained. Waking up for every record would cost the traced process more.
+DRAIN_SECONDS = 0.02
+#: How often records go to the file: what a kill -9 of the tracer can lose.
+FLUSH_SECONDS = 0.1
+_COUNTERS_SECONDS = 1.0
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user asked for."""
+
+    command: tuple[str, ...]
+    output: str | None = None
+    user: str | None = None
+    drop: bool = True
+    environment: tuple[tuple[str, str], ...] = ()
+    root: Path = Path("/")
+    nodes: tuple[str, ...] = ()
+
+
+@dataclass
+class Recording:
+    """How it went: the trace, the command's exit code, and what the user has to be told."""
+
+    path: str
+    exit_code: int
+    identity: Identity | None
+    warnings: list[str] = field(default_factory=list)
+
+
+class EventSink:
+    """Collects records as the ring delivers them and appends them to the trace in blocks."""
+
+    def __init__(self, writer: TraceWriter) -> None:
+        self._writer = writer
+        self._batches: list[list[bytes]] = [[] for _ in range(256)]
+        self._counters: list[int] = []
+        self._next_flush = 0.0
+        #: Why the trace could not be written any further, and how many records that cost.
+        self.failure: str | None = None
+        self.discarded = 0
+
+    def on_record(self, _context: Any, address: int, size: int) -> int:
+        """Ring callback: copies the record and returns 0 (None would cost an exception a record)."""
+        record = ctypes.string_at(address, size)
+        self._batches[record[0]].append(record)
+        return 0
+
+    def add(self, kind: int, records: list[bytes]) -> None:
+        """Records made by user space."""
+        self._batches[kind].extend(records)
+
+    def add_counters(self, values: list[int]) -> None:
+        """The counters' sums, where they have changed."""
+        if values == self._counters:
+            return
+        self._counters = list(values)
+        padded = values + [0] * (COUNTER_COUNT - len(values))
+        head = bytes([int(RecordType.COUNTERS)]) + bytes(15) + time.monotonic_ns().to_bytes(8, "little")
+        self.add(RecordType.COUNTERS, [head + b"".join(value.to_bytes(8, "little") for value in padded)])
+
+    def flush(self, *, now: float | None = None) -> None:
+        """Write what was collected; with ``now``, only when it is time to."""
+        if now is not None and now < self._next_flush:
+            return
+        self._next_flush = (now or 0.0) + FLUSH_SECONDS
+        for kind, batch in enumerate(self._batches):
+            if batch:
+                self._write(kind, batch)
+                self._batches[kind] = []
+
+    def _write(self, kind: int, batch: list[bytes]) -> None:
+        if self.failure is None:
+            try:
+                self._writer.write_block(kind, len(batch[0]), batch, len(batch))
+                return
+            except OSError as error:
+                # Nothing may follow a block that was cut short; the command goes on all the same.
+                self.failure = error.strerror or str(error)
+        self.discarded += len(batch)
+
+
+def default_directory(command: Sequence[str]) -> str:
+    """``panthor-trace-<command>-<date>-<pid>`` in the current directory."""
+    name = Path(command[0]).name or "command"
+    return f"panthor-trace-{name}-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+
+
+def _require_root() -> None:
+    if os.geteuid() != 0:
+        raise TraceError(
+            "recording needs root (it loads BPF programs): run it with sudo; the command itself runs as you"
+        )
+
+
+def _identity(options: Options) -> Identity | None:
+    if options.user:
+        return Identity.of_user(options.user)
+    return Identity.invoking(os.environ) if options.drop else None
+
+
+def _metadata(options: Options, program: Program, nodes: Sequence[Node], identity: Identity | None) -> dict[str, Any]:
+    machine = platform.uname()
+    return {
+        "tool": "panthor-trace",
+        "version": __version__,
+        "schema_version": SCHEMA_VERSION,
+        "command": list(options.command),
+        "directory": str(Path.cwd()),
+        "root": str(options.root),
+        "user": identity.name or str(identity.uid) if identity else None,
+        "started": datetime.now().astimezone().isoformat(),
+        "started_monotonic_ns": time.monotonic_ns(),
+        "machine": {
+            "hostname": machine.node,
+            "kernel": machine.release,
+            "kernel_version": machine.version,
+            "architecture": machine.machine,
+            "cpus": os.cpu_count(),
+            "page_size": os.sysconf("SC_PAGE_SIZE"),
+            "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        },
+        "nodes": [node.as_json() for node in nodes],
+        "layers": {name: layer.as_json() for name, layer in program.layers.items()},
+        "libraries": program.libraries,
+        "startup_seconds": program.seconds,
+        "vulkan_functions": [function.name for function in vulkan.FUNCTIONS],
+    }
+
+
+def record(options: Options, say: Callable[[str], None]) -> Recording:
+    """Run ``options.command`` traced. Raises TraceError where the command was not started.
+
+    From the moment the command runs, nothing that goes wrong here ends or alters it.
+    """
+    _require_root()
+    environment = dict(os.environ)
+    identity = _identity(options)
+    if identity:
+        environment.update(identity.environment())
+    environment.update(options.environment)
+    check_command(options.command, environment)
+    nodes = [*panthor_nodes(), *(node_at(path) for path in options.nodes)]
+    if not nodes:
+        say("no panthor device on this machine: only Vulkan calls and exceptions will be recorded")
+
+    path = options.output or default_directory(options.command)
+    owner = (identity.uid, identity.gid) if identity else (os.getuid(), os.getgid())
+    with acting_as(identity):
+        writer = TraceWriter.create(path, owner)
+    signals = Signals()
+    try:
+        return _record_into(writer, options, environment, identity, nodes, signals, say)
+    except TraceError:
+        writer.discard()
+        raise
+    finally:
+        signals.restore()
+
+
+def _record_into(
+    writer: TraceWriter,
+    options: Options,
+    environment: Mapping[str, str],
+    identity: Identity | None,
+    nodes: Sequence[Node],
+    signals: Signals,
+    say: Callable[[str], None],
+) -> Recording:
+    command = Command(options.command, environment, identity, signals)
+    sink = EventSink(writer)
+    program = None
+    try:
+        program = Program(nodes)
+        program.attach_libraries(options.root, environment)
+        program.open_ring(sink.on_record)
+        program.follow(command.pid)
+        for name, layer in program.layers.items():
+            if not layer.live:
+                say(f"{name} layer not live: {layer.why}")
+        _write_start(writer, _metadata(options, program, nodes, identity))
+        interrupted = signals.interrupted()
+        if interrupted:
+            raise TraceError("interrupted before the command was started", 128 + interrupted)
+    except BaseException:
+        command.abandon()
+        if program:
+            program.close()
+        raise
+    try:
+        command.release()
+    except TraceError:
+        program.close()
+        raise
+    _run(program, command, sink, signals)
+    program.close()
+    return _finish(writer, program, command, sink, identity)
+
+
+def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
+    try:
+        writer.write_json("meta.json", metadata)
+    except OSError as error:
+        raise TraceError(f"cannot write the trace {writer.path}: {error.strerror}") from None
+
+
+def _run(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
+    """Drain until the command has ended, then take what is left."""
+    next_counters = 0.0
+    while not command.poll():
+        program.drain()
+        now = time.monotonic()
+        if now >= next_counters:
+            sink.add_counters(program.counters())
+            next_counters = now + _COUNTERS_SECONDS
+        sink.flush(now=now)
+        info = signals.wait(DRAIN_SECONDS)
+        if info is not None:
+            command.pass_on(info)
+    program.drain()
+    for kind, records in program.unfinished().items():
+        sink.add(kind, records)
+    sink.add_counters(program.counters())
+    sink.flush()
+
+
+def _finish(
+    writer: TraceWriter, program: Program, command: Command, sink: EventSink, identity: Identity | None
+) -> Recording:
+    recording = Recording(writer.path, command.exit_code, identity)
+    end = {
+        "ended": datetime.now().astimezone().isoformat(),
+        "ended_monotonic_ns": time.monotonic_ns(),
+        "exit_code": command.exit_code,
+        "wait_status": command.status,
+        "root_pid": command.pid,
+        "write_failure": sink.failure,
+        "discarded_records": sink.discarded,
+    }
+    try:
+        writer.write_json("end.json", end)
+    except OSError as error:
+        sink.failure = sink.failure or error.strerror
+    if sink.failure:
+        recording.warnings.append(
+            f"the trace is incomplete: {sink.failure} while writing {writer.path} "
+            f"({sink.discarded} records lost); the command was not affected"
+        )
+    writer.close()
+    return recording

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: MIT
+"""The C source that is loaded: the files of bpf/, with what is only known here put in front."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import TraceError
+from ..uapi import ioctls, vulkan
+
+#: Units of 4 KiB (bpf/include/asm/page.h): 4 MiB, some 20,000 ioctl records between two drains.
+DEFAULT_RING_UNITS = 1024
+
+_POINTEE_ARRAY = 1 << 8
+_POINTEE_STRING = 2 << 8
+
+
+def bpf_directory() -> Path:
+    """Where bpf/ is: installed with the package, or in the source tree."""
+    package = Path(__file__).resolve().parent.parent
+    for candidate in (package / "bpf", package.parent.parent / "bpf"):
+        if (candidate / "record.h").is_file():
+            return candidate
+    raise TraceError("the BPF sources (bpf/) are missing from this installation: reinstall panthor-trace")
+
+
+def vulkan_rows() -> str:
+    """One VULKAN_ENTER() a probed function."""
+    rows = []
+    for index, function in enumerate(vulkan.FUNCTIONS):
+        pointee = function.pointee
+        argument, size = (pointee.argument, pointee.size) if pointee else (0, 0)
+        rows.append(
+            f"VULKAN_ENTER({index}, {len(function.arguments)}, {argument}, {size}) /* {function.name} */"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def pointee_table() -> dict[int, int]:
+    """Contents of the ``pointees`` map: by ioctl number, where the argument points to an array or string."""
+    table = {}
+    for ioctl in ioctls.PANTHOR:
+        if ioctl.array is not None:
+            table[ioctl.number] = _POINTEE_ARRAY | ioctl.array
+        elif ioctl.string is not None:
+            table[ioctl.number] = _POINTEE_STRING | ioctl.string
+    return table
+
+
+def program_source(offsets: Mapping[str, int] | None, ring_units: int = DEFAULT_RING_UNITS) -> str:
+    """The whole program. Without ``offsets`` (of btf.file_offsets) the ioctl layer is left out."""
+    directory = bpf_directory()
+    files = ["record.h", "process.c", *(["ioctl.c"] if offsets is not None else []), "vulkan.c"]
+    constants = {"RING_UNITS": ring_units, **(offsets or {})}
+    parts = ["#include <uapi/linux/ptrace.h>\n"]
+    parts += [f"#define {name} {value}\n" for name, value in constants.items()]
+    for name in files:
+        parts.append(f'#line 1 "{name}"\n{(directory / name).read_text()}')
+    parts.append(f'#line 1 "uapi/vulkan.py"\n{vulkan_rows()}')
+    parts.append(f'#line 1 "exception.c"\n{(directory / "exception.c").read_text()}')
+    return "".join(parts)

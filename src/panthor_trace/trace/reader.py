@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""Reads a trace directory, complete or cut short, into NumPy record arrays. No root, no bcc."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import TraceError
+from .records import BLOCK, DTYPES
+from .schema import BLOCK_MAGIC, SCHEMA_VERSION, RecordType
+
+Records = npt.NDArray[np.void]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What was recorded: facts about the run, and the records of each type in the order they came."""
+
+    meta: Mapping[str, Any]
+    records: Mapping[RecordType, Records]
+    #: None where the recording never ended properly (the tracer was killed, the disk was full).
+    end: Mapping[str, Any] | None
+    #: Bytes at the end of events.bin that make no whole record.
+    torn_bytes: int = 0
+    path: Path | None = field(default=None, compare=False)
+
+    def of(self, kind: RecordType) -> Records:
+        """Records of one type; an empty array where there are none."""
+        return self.records.get(kind, np.empty(0, DTYPES[kind]))
+
+
+def _load_json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, ValueError):
+        return None
+    return content if isinstance(content, dict) else None
+
+
+def parse_events(raw: bytes) -> tuple[dict[RecordType, Records], int]:
+    """Split the bytes of events.bin by record type; also returns how many bytes at the end are unusable."""
+    parts: dict[RecordType, list[Records]] = {}
+    position = 0
+    while position + BLOCK.itemsize <= len(raw):
+        block = np.frombuffer(raw, BLOCK, 1, position)[0]
+        size, count = int(block["size"]), int(block["count"])
+        if block["magic"] != BLOCK_MAGIC or size == 0:
+            return _joined(parts), len(raw) - position
+        start = position + BLOCK.itemsize
+        whole = min(count, (len(raw) - start) // size)
+        try:
+            kind = RecordType(int(block["type"]))
+        except ValueError:
+            kind = None  # a later version's record: skipped, it cannot mean anything to us
+        if kind is not None:
+            if DTYPES[kind].itemsize != size:
+                raise TraceError(
+                    f"the trace's {kind.name} records have {size} bytes, this version knows "
+                    f"{DTYPES[kind].itemsize}: read it with the version that wrote it"
+                )
+            parts.setdefault(kind, []).append(np.frombuffer(raw, DTYPES[kind], whole, start))
+        if whole < count:
+            return _joined(parts), len(raw) - start - whole * size
+        position = start + count * size
+    return _joined(parts), len(raw) - position
+
+
+def _joined(parts: Mapping[RecordType, list[Records]]) -> dict[RecordType, Records]:
+    return {kind: np.concatenate(arrays) for kind, arrays in parts.items()}
+
+
+def read_trace(path: Path) -> Trace:
+    """Read the trace directory ``path``. Raises TraceError where it is none, or of a later version."""
+    if not path.is_dir():
+        raise TraceError(f"{path} is not a trace directory" if path.exists() else f"{path}: no such trace")
+    try:
+        meta = _load_json(path / "meta.json")
+        end = _load_json(path / "end.json")
+        events = path / "events.bin"
+        raw = events.read_bytes() if events.exists() else b""
+    except OSError as error:
+        raise TraceError(f"cannot read the trace {path}: {error.strerror}") from None
+    if meta is None:
+        raise TraceError(f"{path} is not a trace directory: it has no readable meta.json")
+    version = meta.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise TraceError(
+            f"{path} has schema version {version}, this panthor-trace reads {SCHEMA_VERSION}: "
+            "use the version that wrote it"
+        )
+    records, torn = parse_events(raw)
+    return Trace(meta, records, end, torn, path)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+"""The wire format of bpf/record.h as NumPy dtypes (that file is the definition; a test compares them)."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+import numpy as np
+
+from .schema import (
+    ARGUMENT_BYTES,
+    ARRAY_BYTES,
+    COUNTER_COUNT,
+    PATH_BYTES,
+    POINTEE_BYTES,
+    TYPE_NAME_BYTES,
+    VULKAN_ARGS,
+    RecordType,
+)
+
+HEAD = np.dtype(
+    [
+        ("type", "u1"),
+        ("flags", "u1"),
+        ("reserved", "u2"),
+        ("tgid", "u4"),
+        ("tid", "u4"),
+        ("reserved2", "u4"),
+        ("enter_ns", "u8"),
+    ]
+)
+
+IOCTL = np.dtype(
+    [
+        ("head", HEAD),
+        ("exit_ns", "u8"),
+        ("ret", "i8"),
+        ("arg", "u8"),
+        ("cmd", "u4"),
+        ("fd", "u4"),
+        ("rdev", "u4"),
+        ("array_bytes", "u4"),
+        ("before", "u1", (ARGUMENT_BYTES,)),
+        ("after", "u1", (ARGUMENT_BYTES,)),
+    ]
+)
+
+ARRAY = np.dtype([("head", HEAD), ("offset", "u4"), ("length", "u4"), ("bytes", "u1", (ARRAY_BYTES,))])
+
+VULKAN = np.dtype(
+    [
+        ("head", HEAD),
+        ("exit_ns", "u8"),
+        ("result", "i4"),
+        ("function", "u4"),
+        ("args", "u8", (VULKAN_ARGS,)),
+        ("pointee", "u1", (POINTEE_BYTES,)),
+    ]
+)
+
+EXCEPTION = np.dtype([("head", HEAD), ("type_name", f"S{TYPE_NAME_BYTES}")])
+
+PROCESS = np.dtype([("head", HEAD), ("event", "u4"), ("child", "u4"), ("path", f"S{PATH_BYTES}")])
+
+COUNTERS = np.dtype([("head", HEAD), ("values", "u8", (COUNTER_COUNT,))])
+
+#: Layout by record type.
+DTYPES = MappingProxyType(
+    {
+        RecordType.IOCTL: IOCTL,
+        RecordType.ARRAY: ARRAY,
+        RecordType.VULKAN: VULKAN,
+        RecordType.EXCEPTION: EXCEPTION,
+        RecordType.PROCESS: PROCESS,
+        RecordType.COUNTERS: COUNTERS,
+    }
+)
+
+#: In front of every block of events.bin: records of one type follow, ``count`` of ``size`` bytes each.
+BLOCK = np.dtype([("magic", "S4"), ("type", "u4"), ("size", "u4"), ("count", "u4")])

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Names and numbers of the trace format; no NumPy here, for the recorder does without it.
+
+The definition of all of them is bpf/record.h; tests/unit/test_records.py compares.
+"""
+
+from __future__ import annotations
+
+import enum
+
+#: Goes up with every change of a record's layout or of the trace's files; see docs/trace-format.md.
+SCHEMA_VERSION = 1
+
+ARGUMENT_BYTES = 64
+ARRAY_BYTES = 192
+VULKAN_ARGS = 7
+POINTEE_BYTES = 64
+TYPE_NAME_BYTES = 128
+PATH_BYTES = 128
+COUNTER_COUNT = 16
+
+
+class RecordType(enum.IntEnum):
+    """First byte of a record (``enum record_type``)."""
+
+    IOCTL = 1
+    ARRAY = 2
+    VULKAN = 3
+    EXCEPTION = 4
+    PROCESS = 5
+    COUNTERS = 6
+
+
+class Flag(enum.IntFlag):
+    """``enum record_flag``."""
+
+    UNFINISHED = 1
+    FAULT_BEFORE = 2
+    FAULT_AFTER = 4
+    ARGUMENT_CUT = 8
+    ARRAY_CUT = 16
+
+
+class ProcessEvent(enum.IntEnum):
+    """``enum process_event``."""
+
+    FORK = 1
+    EXEC = 2
+    EXIT = 3
+
+
+class Counter(enum.IntEnum):
+    """``enum counter``: what could not be recorded."""
+
+    LOST_IOCTL = 0
+    LOST_ARRAY = 1
+    LOST_VULKAN = 2
+    LOST_EXCEPTION = 3
+    LOST_PROCESS = 4
+    MISSED_IOCTL = 5
+    MISSED_VULKAN = 6
+    UNMATCHED_VULKAN = 7
+    MISSED_PROCESS = 8
+    FAULTED = 9
+
+#: First bytes of a block of events.bin.
+BLOCK_MAGIC = b"ptr1"

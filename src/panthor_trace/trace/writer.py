@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: MIT
+"""Writes a trace directory. It only ever appends: whatever ends the recording, the trace can be read.
+
+Needs neither NumPy nor pandas, so that a recorder in a small guest stays small. Record layouts are known
+here by their size alone, as the ring delivers them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ..errors import TraceError
+from .schema import BLOCK_MAGIC
+
+_BLOCK = struct.Struct("<4sIII")
+_FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+
+
+class TraceWriter:
+    """A new trace directory, held by a handle: later changes of its path do not matter.
+
+    ``create`` makes the directory with the rights in force at that moment (the caller takes on the invoking
+    user's), so a user can never have a directory made where that user could not make one.
+    """
+
+    def __init__(self, path: str, handle: int, owner: tuple[int, int]) -> None:
+        self.path = path
+        self._directory = handle
+        self._owner = owner
+        self._events: int | None = None
+
+    @classmethod
+    def create(cls, path: str, owner: tuple[int, int]) -> TraceWriter:
+        """Create directory ``path``; raise TraceError where it exists or cannot be made."""
+        try:
+            os.mkdir(path, 0o755)  # noqa: PTH102: os.open's counterpart
+            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileExistsError:
+            raise TraceError(
+                f"{path} exists and a trace is never overwritten: choose another directory with -o"
+            ) from None
+        except OSError as error:
+            raise TraceError(
+                f"cannot create the trace directory {path}: {error.strerror}; choose another with -o"
+            ) from None
+        return cls(path, handle, owner)
+
+    def _open(self, name: str) -> int:
+        handle = os.open(name, _FILE_FLAGS, 0o644, dir_fd=self._directory)
+        if os.geteuid() == 0:
+            os.fchown(handle, *self._owner)
+        return handle
+
+    def write_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Write a new file ``name`` of the directory. Raises OSError."""
+        handle = self._open(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(content, file, indent=1)
+            file.write("\n")
+
+    def write_block(self, kind: int, size: int, records: Iterable[bytes], count: int) -> None:
+        """Append ``count`` records of ``size`` bytes. Raises OSError; a block is cut short, never torn apart.
+
+        A reader takes the whole records of a last, incomplete block, and nothing is appended behind one.
+        """
+        if self._events is None:
+            self._events = self._open("events.bin")
+        block = _BLOCK.pack(BLOCK_MAGIC, kind, size, count) + b"".join(records)
+        written = 0
+        while written < len(block):
+            written += os.write(self._events, block[written:])
+
+    def close(self) -> None:
+        """Close the files; the directory stays."""
+        if self._events is not None:
+            os.close(self._events)
+            self._events = None
+        os.close(self._directory)
+
+    def discard(self) -> None:
+        """Remove the directory and what we put there: the command never ran."""
+        for name in os.listdir(self._directory):  # noqa: PTH208: by handle, not by path
+            os.unlink(name, dir_fd=self._directory)
+        self.close()
+        os.rmdir(self.path)  # noqa: PTH106

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: MIT
+"""The Vulkan functions that are probed, as one table; and VkResult by name.
+
+Source: the Vulkan registry (vulkan_core.h 1.3). Of vkCmdPipelineBarrier, the arguments beyond those
+listed are not recorded. ``pointee`` copies the head of the struct one argument points to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+
+@dataclass(frozen=True)
+class Pointee:
+    """Bytes to copy from where argument ``argument`` points, and the members to decode from them."""
+
+    argument: int
+    size: int
+    #: (column, offset, NumPy type)
+    members: tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """One probed function: its arguments in order, each a name and a width in bits."""
+
+    name: str
+    arguments: tuple[tuple[str, int], ...]
+    has_result: bool
+    pointee: Pointee | None = None
+
+    @property
+    def command_buffer(self) -> int | None:
+        """Index of the argument that is the command buffer being recorded, if there is one."""
+        for index, (name, _) in enumerate(self.arguments):
+            if name == "commandBuffer":
+                return index
+        return None
+
+
+_CB = ("commandBuffer", 64)
+_DEVICE = ("device", 64)
+_QUEUE = ("queue", 64)
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("vkCreateInstance", (("pCreateInfo", 64), ("pAllocator", 64), ("pInstance", 64)), True),
+    Function(
+        "vkCreateDevice",
+        (("physicalDevice", 64), ("pCreateInfo", 64), ("pAllocator", 64), ("pDevice", 64)),
+        True,
+    ),
+    Function("vkDestroyDevice", (_DEVICE, ("pAllocator", 64)), False),
+    Function(
+        "vkAllocateMemory",
+        (_DEVICE, ("pAllocateInfo", 64), ("pAllocator", 64), ("pMemory", 64)),
+        True,
+        Pointee(1, 32, (("allocation_size", 16, "u8"), ("memory_type", 24, "u4"))),
+    ),
+    Function("vkFreeMemory", (_DEVICE, ("memory", 64), ("pAllocator", 64)), False),
+    Function(
+        "vkCreateBuffer",
+        (_DEVICE, ("pCreateInfo", 64), ("pAllocator", 64), ("pBuffer", 64)),
+        True,
+        Pointee(1, 56, (("buffer_size", 24, "u8"), ("buffer_usage", 32, "u4"))),
+    ),
+    Function(
+        "vkBindBufferMemory", (_DEVICE, ("buffer", 64), ("memory", 64), ("memoryOffset", 64)), True
+    ),
+    Function(
+        "vkMapMemory",
+        (_DEVICE, ("memory", 64), ("offset", 64), ("size", 64), ("flags", 32), ("ppData", 64)),
+        True,
+    ),
+    Function(
+        "vkCreateComputePipelines",
+        (
+            _DEVICE,
+            ("pipelineCache", 64),
+            ("createInfoCount", 32),
+            ("pCreateInfos", 64),
+            ("pAllocator", 64),
+            ("pPipelines", 64),
+        ),
+        True,
+    ),
+    Function(
+        "vkCreateDescriptorPool",
+        (_DEVICE, ("pCreateInfo", 64), ("pAllocator", 64), ("pDescriptorPool", 64)),
+        True,
+    ),
+    Function("vkAllocateDescriptorSets", (_DEVICE, ("pAllocateInfo", 64), ("pSets", 64)), True),
+    Function(
+        "vkCreateCommandPool",
+        (_DEVICE, ("pCreateInfo", 64), ("pAllocator", 64), ("pCommandPool", 64)),
+        True,
+    ),
+    Function("vkResetCommandPool", (_DEVICE, ("commandPool", 64), ("flags", 32)), True),
+    Function("vkAllocateCommandBuffers", (_DEVICE, ("pAllocateInfo", 64), ("pBuffers", 64)), True),
+    Function("vkBeginCommandBuffer", (_CB, ("pBeginInfo", 64)), True),
+    Function("vkEndCommandBuffer", (_CB,), True),
+    Function("vkResetCommandBuffer", (_CB, ("flags", 32)), True),
+    Function(
+        "vkCmdDispatch", (_CB, ("groupCountX", 32), ("groupCountY", 32), ("groupCountZ", 32)), False
+    ),
+    Function(
+        "vkCmdDispatchBase",
+        (
+            _CB,
+            ("baseGroupX", 32),
+            ("baseGroupY", 32),
+            ("baseGroupZ", 32),
+            ("groupCountX", 32),
+            ("groupCountY", 32),
+            ("groupCountZ", 32),
+        ),
+        False,
+    ),
+    Function("vkCmdDispatchIndirect", (_CB, ("buffer", 64), ("offset", 64)), False),
+    Function(
+        "vkCmdPipelineBarrier",
+        (
+            _CB,
+            ("srcStageMask", 32),
+            ("dstStageMask", 32),
+            ("dependencyFlags", 32),
+            ("memoryBarrierCount", 32),
+            ("pMemoryBarriers", 64),
+        ),
+        False,
+    ),
+    Function(
+        "vkCmdCopyBuffer",
+        (_CB, ("srcBuffer", 64), ("dstBuffer", 64), ("regionCount", 32), ("pRegions", 64)),
+        False,
+    ),
+    Function(
+        "vkQueueSubmit",
+        (_QUEUE, ("submitCount", 32), ("pSubmits", 64), ("fence", 64)),
+        True,
+        Pointee(2, 56, (("command_buffer_count", 40, "u4"), ("command_buffers", 48, "u8"))),
+    ),
+    Function("vkQueueSubmit2", (_QUEUE, ("submitCount", 32), ("pSubmits", 64), ("fence", 64)), True),
+    Function("vkQueueWaitIdle", (_QUEUE,), True),
+    Function("vkDeviceWaitIdle", (_DEVICE,), True),
+    Function(
+        "vkWaitForFences",
+        (_DEVICE, ("fenceCount", 32), ("pFences", 64), ("waitAll", 32), ("timeout", 64)),
+        True,
+    ),
+    Function("vkWaitSemaphores", (_DEVICE, ("pWaitInfo", 64), ("timeout", 64)), True),
+)
+
+BY_NAME = MappingProxyType({function.name: function for function in FUNCTIONS})
+
+#: Functions that record a dispatch.
+DISPATCHES = ("vkCmdDispatch", "vkCmdDispatchBase", "vkCmdDispatchIndirect")
+
+#: ``VkResult``; below zero is an error.
+RESULTS = MappingProxyType(
+    {
+        0: "VK_SUCCESS",
+        1: "VK_NOT_READY",
+        2: "VK_TIMEOUT",
+        3: "VK_EVENT_SET",
+        4: "VK_EVENT_RESET",
+        5: "VK_INCOMPLETE",
+        -1: "VK_ERROR_OUT_OF_HOST_MEMORY",
+        -2: "VK_ERROR_OUT_OF_DEVICE_MEMORY",
+        -3: "VK_ERROR_INITIALIZATION_FAILED",
+        -4: "VK_ERROR_DEVICE_LOST",
+        -5: "VK_ERROR_MEMORY_MAP_FAILED",
+        -6: "VK_ERROR_LAYER_NOT_PRESENT",
+        -7: "VK_ERROR_EXTENSION_NOT_PRESENT",
+        -8: "VK_ERROR_FEATURE_NOT_PRESENT",
+        -9: "VK_ERROR_INCOMPATIBLE_DRIVER",
+        -10: "VK_ERROR_TOO_MANY_OBJECTS",
+        -11: "VK_ERROR_FORMAT_NOT_SUPPORTED",
+        -12: "VK_ERROR_FRAGMENTED_POOL",
+        -13: "VK_ERROR_UNKNOWN",
+        -1000069000: "VK_ERROR_OUT_OF_POOL_MEMORY",
+        -1000072003: "VK_ERROR_INVALID_EXTERNAL_HANDLE",
+        -1000161000: "VK_ERROR_FRAGMENTATION",
+        -1000257000: "VK_ERROR_INVALID_OPAQUE_CAPTURE_ADDRESS",
+        1000297000: "VK_PIPELINE_COMPILE_REQUIRED",
+    }
+)
+
+
+def result_name(result: int) -> str:
+    """A VkResult by name; an unknown one as its number."""
+    return RESULTS.get(result, f"VkResult {result}")
