@@ -54,8 +54,8 @@ ALTERNATIVES: Mapping[str, str] = {
 #: The unprivileged user: the board's usual one, who may open the render node and use sudo.
 USER = "user"
 _USER_ID = 1000
-#: group -> (gid where base-passwd's table has none, members). 992 is what udev's sysusers.d gives render
-#: on a new system more often than not; nothing depends on the number.
+#: group -> (gid where base-passwd's table has none, whether USER is a member). render's number is udev's to
+#: choose on a real system, from the dynamic range; nothing depends on it.
 _GROUPS: Mapping[str, tuple[int, bool]] = {"video": (44, True), "render": (992, True), "sudo": (27, True)}
 
 
@@ -164,6 +164,7 @@ def allow_sudo(root: Path) -> None:
     permit = [f"{kind} required pam_permit.so" for kind in ("auth", "account", "session")]
     for service in ("sudo", "sudo-i", "su", "su-l", "runuser", "runuser-l"):
         _write(root / "etc/pam.d" / service, permit)
+    (root / "etc/sudoers").chmod(0o440)
     _write(root / "etc/sudoers.d" / USER, [f"{USER} ALL=(ALL:ALL) NOPASSWD: ALL"], 0o440)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import subprocess
 import urllib.parse
@@ -37,6 +36,19 @@ _VULKAN = (
     "llama.cpp-tools",
     "mesa-vulkan-drivers",
     "vulkan-tools",
+)
+
+
+#: What apt and tar say on a full disk; apt's second before it downloads anything.
+_DISK_FULL = ("No space left on device", "You don't have enough free space")
+
+#: mmdebstrap's options, part of what an entry is keyed by.
+_OPTIONS = (
+    "--variant=extract",
+    # A mirror that stands still serves Release files past their date. Signatures are still checked.
+    '--aptopt=Acquire::Check-Valid-Until "false"',
+    # Keep the downloads until their versions are noted.
+    "--skip=cleanup/apt/cache",
 )
 
 
@@ -103,7 +115,8 @@ def _inputs(spec: RootSpec) -> dict[str, object]:
         "suite": spec.suite,
         "packages": sorted(spec.packages),
         "vulkan_driver": spec.vulkan_driver,
-        "source": files_hash([Path(__file__), Path(provision.__file__)]),
+        "options": _OPTIONS,
+        "provision": files_hash([Path(provision.__file__)]),
     }
 
 
@@ -122,24 +135,17 @@ def build_root(arch: str, suite: str, packages: Sequence[str], out: Path, say: S
     root = out / "root"
     say(f"root: extracting {suite} {arch} ({len(packages)} packages and their dependencies)")
     command = [
-        "mmdebstrap",
-        "--quiet",
-        "--variant=extract",
+        "mmdebstrap",  # not --quiet: that leaves out apt's own words, the reason
+        *_OPTIONS,
         f"--architectures={arch}",
         f"--include={','.join(packages)}",
-        # A mirror that stands still serves Release files past their date. Signatures are still checked.
-        '--aptopt=Acquire::Check-Valid-Until "false"',
-        # Keep the downloads until their versions are noted.
-        "--skip=cleanup/apt/cache",
-        suite,
-        str(root),
-        mirror(),
+        *(suite, str(root), mirror()),
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        if "No space left on device" in done.stderr:
+        if any(words in done.stderr for words in _DISK_FULL):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(root))
-        raise LabError(f"cannot build the {arch} root: {_reason(done.stderr) or f'exit {done.returncode}'}")
+        raise LabError(f"cannot build the {suite} {arch} root: {_reason(done.stderr)}")
     archives = root / "var/cache/apt/archives"
     versions = package_versions([deb.name for deb in archives.glob("*.deb")])
     shutil.rmtree(archives)
@@ -156,9 +162,9 @@ def package_versions(debs: Sequence[str]) -> dict[str, str]:
 
 
 def _reason(stderr: str) -> str:
-    """The lines that say why, of mmdebstrap's and apt's many: apt's first ``E:``, else the last line."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
-    # "E: apt-get … failed" and "E: mmdebstrap failed to run" repeat the command, not the reason.
-    errors = [line for line in lines if re.match(r"(E|Err|tar|dpkg-deb): ?", line) and "failed" not in line]
-    reason = next(iter(errors), None) or next((line for line in lines if line.startswith("E:")), "")
-    return (reason or (lines[-1] if lines else "")).removeprefix("E: ")[:300]
+    """The one line that says why, of mmdebstrap's and apt's many: the first ``E:`` with a reason in it."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["mmdebstrap said nothing"]
+    errors = [line.removeprefix("E: ") for line in lines if line.startswith("E: ")]
+    # "E: apt-get … failed" and "E: mmdebstrap failed to run" only name the command.
+    reasons = [line for line in errors if not line.endswith(("failed", "failed to run"))]
+    return (reasons or errors or lines[-1:])[0][:300]
