@@ -153,7 +153,8 @@ def add_accounts(root: Path) -> None:
 def allow_sudo(root: Path) -> None:
     """Let :data:`USER` use sudo without a password, so that it is tested as people run it.
 
-    Debian's PAM service includes common-* files that pam-auth-update makes; ours permits and asks nothing.
+    Debian's PAM services include common-* files that pam-auth-update makes; ours permit and ask nothing.
+    "other" too is replaced: libpam reads it at every start and gives up where an include is missing.
     The setuid bit is in the package already; checked, because a copy by another user would have lost it.
     """
     sudo = root / "usr/bin/sudo"
@@ -164,6 +165,7 @@ def allow_sudo(root: Path) -> None:
     permit = [f"{kind} required pam_permit.so" for kind in ("auth", "account", "session")]
     for service in ("sudo", "sudo-i", "su", "su-l", "runuser", "runuser-l"):
         _write(root / "etc/pam.d" / service, permit)
+    _write(root / "etc/pam.d/other", [line.replace("permit", "deny") for line in permit])
     (root / "etc/sudoers").chmod(0o440)
     _write(root / "etc/sudoers.d" / USER, [f"{USER} ALL=(ALL:ALL) NOPASSWD: ALL"], 0o440)
 
