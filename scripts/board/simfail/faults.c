@@ -62,8 +62,19 @@ void run_cs_fault(void)
 {
 	struct work work = {.gpu.fd = -1};
 
-	/* CS_FAULT marks the job and lets the queue go on: the group stays usable. */
+	/* The queue goes on after CS_FAULT, and the group stays usable. */
 	if (fault_job(&work, "cs-fault"))
+		expect_group(&work, STATE_USABLE);
+	work_end(&work);
+}
+
+void run_cs_inherited_fault(void)
+{
+	struct work work = {.gpu.fd = -1};
+
+	/* DRM_PANTHOR_EXCEPTION_CS_INHERIT_FAULT, panthor_device.h: what an older job left behind.
+	 */
+	if (fault_job(&work, "cs-fault code=0x4b"))
 		expect_group(&work, STATE_USABLE);
 	work_end(&work);
 }
@@ -148,7 +159,15 @@ void run_firmware_restarts(void)
 	uint32_t syncobj = lose_firmware(&work, "mcu-dead recover=1"), state;
 
 	if (syncobj) {
+		unsigned long long boots = stub_counter("boots");
+
 		end_job(&work, syncobj, HANG_WAIT_MS);
+		/* The job is given up before the reset; until that the firmware has to stay dead.
+		 */
+		for (unsigned int waited = 0;
+		     waited < HANG_WAIT_MS && stub_counter("boots") == boots;
+		     waited += JOB_STARTED_MS)
+			sleep_ms(JOB_STARTED_MS);
 		if (!group_state(&work.gpu, work.group, &state))
 			expect(state & DRM_PANTHOR_GROUP_STATE_TIMEDOUT,
 			       "the group's state is 0x%x", state);
@@ -174,6 +193,9 @@ void run_firmware_dead(void)
 			sleep_ms(JOB_STARTED_MS);
 		bo_create(&work.gpu, MIB, 0, work.vm, &bo);
 	}
-	/* No clean-up by ioctls: there is nobody to answer them. */
+	/* No clean-up by ioctls: there is nobody to answer them. A mapping would keep the file
+	 * open. */
+	if (work.stream)
+		bo_munmap(work.stream, STREAM_BO_SIZE);
 	gpu_close(&work.gpu);
 }

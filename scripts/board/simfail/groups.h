@@ -55,6 +55,7 @@ void run_open_nofile(void);
 
 /* faults.c: the GPU's and the firmware's failures, injected */
 void run_cs_fault(void);
+void run_cs_inherited_fault(void);
 void run_cs_fatal(void);
 void run_submit_after_fatal(void);
 void run_mmu_fault(void);

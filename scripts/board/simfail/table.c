@@ -139,8 +139,13 @@ const struct scenario scenarios[] = {
      RUN(run_child_fails)},
 
     /* Faults of the GPU. The device is lost in the last one, and probed anew after it. */
+    /* Linux 6.12 puts a job in error only for a fault that it inherited (panthor_sched.c). */
     {"cs-fault", "an instruction of the job faults; the queue goes on", CAUSE_GPU_FAULT,
-     FAILS(JOB, EINVAL), .needs = NEED_INJECT, RUN(run_cs_fault)},
+     EITHER(OUTCOME("the job is put in error", (JOB, EINVAL, 1)),
+            {.when = "only the kernel log tells"}),
+     .needs = NEED_INJECT, RUN(run_cs_fault)},
+    {"cs-inherited-fault", "the job inherits the fault of an earlier one", CAUSE_GPU_FAULT,
+     FAILS(JOB, EINVAL), .needs = NEED_INJECT, RUN(run_cs_inherited_fault)},
     {"cs-fatal", "the job's command stream stops for good", CAUSE_GPU_FAULT, FAILS(JOB, EINVAL),
      .needs = NEED_INJECT, RUN(run_cs_fatal)},
     {"submit-after-fatal", "a job for a group that a fatal fault has made unusable",
