@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Roots without a network: what a failing mmdebstrap becomes, and the steps after extraction on a small tree."""
+"""Roots without a network: what a failing mmdebstrap becomes, and the steps after extraction on a tree."""
 
 from __future__ import annotations
 
