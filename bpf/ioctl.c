@@ -81,7 +81,7 @@ static __always_inline u32 argument_bytes(u32 cmd)
 	return size > ARGUMENT_BYTES ? ARGUMENT_BYTES : size;
 }
 
-/* One record of an array; 0, or which flags the ioctl gets. `length` is at most ARRAY_BYTES. */
+/* One record of an array; 0, or what went wrong as a flag. `length` is at most ARRAY_BYTES. */
 static __always_inline u32 record_part(u64 address, u64 offset, u64 length, u64 enter_ns)
 {
 	struct array_record *record = events.ringbuf_reserve(sizeof(struct array_record));
@@ -127,7 +127,8 @@ static __always_inline u32 record_array(u64 address, u64 total, u64 enter_ns)
 		count(COUNTER_FAULTED);
 	if (flags & FLAG_ARRAY_CUT)
 		count(COUNTER_LOST_ARRAY);
-	return flags;
+	/* To the ioctl, it is the array that is incomplete, whatever the reason. */
+	return flags ? FLAG_ARRAY_CUT : 0;
 }
 
 static __always_inline void record_pointee(struct ioctl_in_flight *call)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: MIT
+"""The command line. ``panthor-trace -- COMMAND`` is short for ``panthor-trace run -- COMMAND``."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from . import __version__
+from .commands.export import export
+from .commands.probes import probes
+from .commands.report import report
+from .commands.run import run
+from .errors import EXIT_FAILED, TraceError
+
+#: Set to see what a developer wants to see: tracebacks and a compiler's output.
+DEBUG_VARIABLE = "PANTHOR_TRACE_DEBUG"
+
+
+@click.group()
+@click.version_option(__version__, prog_name="panthor-trace")
+def cli() -> None:
+    """Says why a GPU allocation failed on an Arm Mali CSF GPU: the kernel's cap, memory, or user space.
+
+    \b
+    sudo panthor-trace -- llama-bench -m model.gguf     record and report
+    panthor-trace report DIR                            report again, anywhere
+
+    Exit status: the command's; 125 when it could not be traced, 126 when it cannot be executed, 127 when
+    it was not found, 2 for a wrong option.
+    """
+
+
+for _command in (run, report, export, probes):
+    cli.add_command(_command)
+
+
+def _expand(arguments: Sequence[str]) -> list[str]:
+    """Put in the ``run`` that may be left out."""
+    first = arguments[0] if arguments else "--help"
+    if first in cli.commands or first in ("--help", "--version"):
+        return list(arguments) or ["--help"]
+    return ["run", *arguments]
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Entry point: one line for whatever a user can meet, never a traceback."""
+    debug = bool(os.environ.get(DEBUG_VARIABLE))
+    try:
+        cli.main(_expand(sys.argv[1:] if arguments is None else arguments), prog_name="panthor-trace")
+    except TraceError as error:
+        click.echo(f"panthor-trace: {error}", err=True)
+        if debug and error.detail:
+            click.echo(error.detail, err=True)
+        sys.exit(error.exit_code)
+    except Exception as error:
+        if debug:
+            raise
+        click.echo(
+            f"panthor-trace: unexpected {type(error).__name__}: {error} "
+            f"(run again with {DEBUG_VARIABLE}=1 and report it)",
+            err=True,
+        )
+        sys.exit(EXIT_FAILED)
+    sys.exit(0)

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: MIT
+"""``panthor-trace export DIR``: the tables of a recorded trace as CSV."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to (default: DIRECTORY/csv).")
+@click.argument("directory", type=click.Path(path_type=Path))
+def export(output: Path | None, directory: Path) -> None:
+    """Write all tables of the trace in DIRECTORY as CSV files."""
+    from ..analysis import analyse
+    from ..export.csv import export_csv
+
+    for path in export_csv(analyse(directory).tables, output or directory / "csv"):
+        click.echo(str(path))

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT
+"""``panthor-trace -- COMMAND``: record, then report. pandas is loaded only when the command has ended."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from ..errors import TraceError
+
+
+def _assignment(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    pairs = []
+    for value in values:
+        name, sign, content = value.partition("=")
+        if not sign or not name:
+            raise click.BadParameter(f"{value!r} is not NAME=VALUE")
+        pairs.append((name, content))
+    return tuple(pairs)
+
+
+@click.command(context_settings={"allow_interspersed_args": False})
+@click.option("-o", "--output", metavar="DIR", help="Trace directory; must not exist yet.")
+@click.option("--user", metavar="NAME", help="Run the command as this user (default: who ran sudo).")
+@click.option("--no-drop", is_flag=True, help="Run the command as root.")
+@click.option("--env", multiple=True, metavar="NAME=VALUE", callback=_assignment, help="Set a variable for the command.")
+@click.option("--no-csv", is_flag=True, help="Don't write the tables as CSV.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=Path("/"),
+    help="Root directory the command will run in (chroot, container): its libraries are probed.",
+)
+@click.option("--node", multiple=True, metavar="PATH", help="Take this device node for panthor's.")
+@click.argument("command", nargs=-1, required=True)
+def run(
+    output: str | None,
+    user: str | None,
+    no_drop: bool,
+    env: tuple[tuple[str, str], ...],
+    no_csv: bool,
+    root: Path,
+    node: tuple[str, ...],
+    command: tuple[str, ...],
+) -> None:
+    """Run COMMAND traced, then say whether the kernel refused it anything."""
+    from ..capture.recorder import Options, record
+
+    options = Options(command, output, user, not no_drop, env, root, node)
+    recording = record(options, _say)
+    for warning in recording.warnings:
+        _say(warning)
+    if recording.identity:
+        recording.identity.become()
+    try:
+        _report(Path(recording.path), csv=not no_csv)
+    except TraceError as error:
+        _say(str(error))
+    sys.exit(recording.exit_code)
+
+
+def _report(directory: Path, *, csv: bool) -> None:
+    from ..analysis import analyse
+    from ..export.csv import export_csv
+    from ..report.terminal import lines
+
+    analysis = analyse(directory)
+    for line in lines(analysis.verdict, analysis.trace.meta):
+        click.echo(line, err=True)
+    if csv:
+        export_csv(analysis.tables, directory / "csv")
+    click.echo(f"trace: {directory} (again: panthor-trace report {directory})", err=True)
+
+
+def _say(text: str) -> None:
+    click.echo(f"panthor-trace: {text}", err=True)

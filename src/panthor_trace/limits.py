@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: MIT
+"""panthor's fixed limits, each with its source. A limit is a cap of the driver, not a lack of memory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KIB = 1024
+MIB = 1024 * KIB
+
+
+@dataclass(frozen=True)
+class Limit:
+    """One cap: what it counts, per what, its value, and which refusal means that it was reached."""
+
+    name: str
+    counts: str
+    per: str
+    value: int
+    #: The ioctl that is refused and the errno it is refused with.
+    ioctl: str
+    errno: str
+    source: str
+
+
+LIMITS: tuple[Limit, ...] = (
+    Limit(
+        "vms",
+        "VMs",
+        "open file",
+        32,
+        "VM_CREATE",
+        "EBUSY",
+        "PANTHOR_MAX_VMS_PER_FILE, panthor_mmu.c (6.12, 7.3); measured: the 33rd is refused",
+    ),
+    Limit(
+        "groups",
+        "scheduling groups",
+        "open file",
+        128,
+        "GROUP_CREATE",
+        "EBUSY",
+        "MAX_GROUPS_PER_POOL, panthor_sched.c (6.12, 7.3); measured: the 129th is refused",
+    ),
+    Limit(
+        "heaps",
+        "tiler heaps",
+        "VM",
+        128,
+        "TILER_HEAP_CREATE",
+        "EBUSY",
+        "MAX_HEAPS_PER_POOL, panthor_heap.c (6.12, 7.3); measured: the 129th is refused",
+    ),
+)
+
+#: TILER_HEAP_CREATE refuses other chunk sizes with EINVAL (panthor_heap_create, panthor_heap.c).
+HEAP_CHUNK_BYTES = (128 * KIB, 8 * MIB)
+
+
+def limit_reached(ioctl: str, errno: str) -> Limit | None:
+    """The cap that this refusal of this ioctl means, if it means one."""
+    for limit in LIMITS:
+        if (limit.ioctl, limit.errno) == (ioctl, errno):
+            return limit
+    return None

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: MIT
+"""Decodes ioctl arguments in bulk, by the ``_IOC_SIZE`` each caller used."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from ..trace.reader import Records
+from ..trace.schema import ARGUMENT_BYTES, ARRAY_BYTES
+from ..uapi.ioctls import VM_BIND_OP, Ioctl
+
+Bytes = npt.NDArray[np.uint8]
+
+
+def layout(ioctl: Ioctl, size: int) -> np.dtype[np.void]:
+    """Layout of an argument (or array element) of ``size`` bytes: the members that lie within it."""
+    known = [field for field in ioctl.fields if field.end <= size]
+    return np.dtype(
+        {
+            "names": [field.name for field in known],
+            "formats": [f"<{field.type}" if field.type != "u1" else "u1" for field in known],
+            "offsets": [field.offset for field in known],
+            "itemsize": size,
+        }  # type: ignore[arg-type]
+    )
+
+
+def decode(ioctl: Ioctl, raw: Bytes, sizes: npt.NDArray[np.int64]) -> pd.DataFrame:
+    """One row an argument, one column a member; a member the caller's struct lacked is <NA>.
+
+    ``raw`` is (n, ARGUMENT_BYTES); ``sizes`` the n ``_IOC_SIZE``.
+    """
+    columns: dict[str, npt.NDArray[np.object_]] = {}
+    plain: dict[str, npt.NDArray[np.generic]] = {}
+    known_sizes = np.unique(np.minimum(sizes, ARGUMENT_BYTES))
+    for field in ioctl.fields:
+        if len(known_sizes) == 1 and field.end <= known_sizes[0]:
+            continue
+        columns[field.name] = np.full(len(raw), pd.NA, dtype=object)
+    for size in known_sizes:
+        rows = np.minimum(sizes, ARGUMENT_BYTES) == size
+        values = np.ascontiguousarray(raw[rows, :size]).view(layout(ioctl, int(size))).reshape(-1)
+        for name in values.dtype.names or ():
+            if name in columns:
+                columns[name][rows] = values[name]
+            else:
+                plain[name] = values[name].copy()
+    ordered = [field.name for field in ioctl.fields]
+    frame = pd.DataFrame({**plain, **columns}, index=range(len(raw)))
+    return frame[ordered]
+
+
+def bind_operations(
+    arrays: Records, owners: npt.NDArray[np.int64], strides: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
+    """VM_BIND's operations from the array records.
+
+    ``owners`` says which call each array record belongs to, ``strides`` what one operation takes there.
+    Returns the owner of each operation and one row an operation. A partial operation at the end of what
+    was recorded is left out; the call's ARRAY_CUT flag tells of it.
+    """
+    found_owners: list[npt.NDArray[np.int64]] = []
+    frames: list[pd.DataFrame] = []
+    for stride in np.unique(strides[strides > 0]):
+        chosen = strides == stride
+        records, owner = arrays[chosen], owners[chosen]
+        order = np.lexsort((records["offset"], owner))
+        records, owner = records[order], owner[order]
+        names, first = np.unique(owner, return_index=True)
+        totals = np.add.reduceat(records["length"].astype(np.int64), first)
+        whole = totals // stride * stride
+        position = records["offset"].astype(np.int64)[:, None] + np.arange(ARRAY_BYTES)
+        per_record_whole = whole[np.searchsorted(names, owner)]
+        inside = np.arange(ARRAY_BYTES) < records["length"][:, None]
+        kept = inside & (position < per_record_whole[:, None])
+        flat = records["bytes"][kept].reshape(-1, stride)
+        values = np.ascontiguousarray(flat).view(layout(VM_BIND_OP, int(stride))).reshape(-1)
+        frames.append(pd.DataFrame({name: values[name].copy() for name in values.dtype.names or ()}))
+        found_owners.append(np.repeat(names, whole // stride))
+    if not frames:
+        empty = pd.DataFrame({field.name: np.empty(0, field.type) for field in VM_BIND_OP.fields})
+        return np.empty(0, np.int64), empty
+    return np.concatenate(found_owners), pd.concat(frames, ignore_index=True)

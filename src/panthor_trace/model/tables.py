@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""All tables of a trace, and the ones made from other tables: dispatches, failures, processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pandas as pd
+
+from ..trace.reader import Trace
+from ..trace.schema import Counter, ProcessEvent, RecordType
+from ..uapi import vulkan
+from .buffers import bindings, buffer_objects
+from .calls import ioctl_calls, recordings, vulkan_calls
+from .cxx import type_name
+from .nesting import NONE, enclosing
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of docs/tables.md. Ids are row numbers; times are nanoseconds of CLOCK_MONOTONIC."""
+
+    ioctls: pd.DataFrame
+    bos: pd.DataFrame
+    binds: pd.DataFrame
+    vulkan: pd.DataFrame
+    recordings: pd.DataFrame
+    dispatches: pd.DataFrame
+    failures: pd.DataFrame
+    processes: pd.DataFrame
+    losses: pd.DataFrame
+
+    def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        for field in fields(self):
+            yield field.name, getattr(self, field.name)
+
+
+def build(trace: Trace) -> Tables:
+    """All tables of ``trace``."""
+    calls = vulkan_calls(trace)
+    ioctl_table, raw = ioctl_calls(trace, calls)
+    bos = buffer_objects(ioctl_table, raw)
+    binds = bindings(trace, ioctl_table, raw, bos)
+    spans = recordings(calls)
+    failures = _failures(trace, calls, ioctl_table)
+    return Tables(
+        ioctls=ioctl_table,
+        bos=bos,
+        binds=binds,
+        vulkan=calls,
+        recordings=spans.reset_index(),
+        dispatches=_dispatches(calls, spans, ioctl_table, bos, binds),
+        failures=failures,
+        processes=_processes(trace),
+        losses=_losses(trace),
+    )
+
+
+def _dispatches(
+    calls: pd.DataFrame,
+    spans: pd.DataFrame,
+    ioctl_table: pd.DataFrame,
+    bos: pd.DataFrame,
+    binds: pd.DataFrame,
+) -> pd.DataFrame:
+    """One row a recorded dispatch: where, when, how many workgroups, and what it asked of the kernel."""
+    columns = ["vulkan_id", "pid", "tid", "enter_ns", "exit_ns", "function", "command_buffer", "recording_id"]
+    groups = [name for name in ("groups_x", "groups_y", "groups_z") if name in calls]
+    frame = calls.loc[calls["function"].isin(vulkan.DISPATCHES), columns + groups].reset_index(drop=True)
+    frame.insert(0, "dispatch_id", np.arange(len(frame), dtype=np.int64))
+    frame["number"] = frame.groupby("pid").cumcount() + 1
+    frame["ordinal"] = frame.groupby("recording_id", dropna=False).cumcount() + 1
+    inside = frame["vulkan_id"]
+
+    def total(table: pd.DataFrame, column: str | None = None) -> np.ndarray:
+        grouped = table[table["vulkan_id"].notna()].groupby("vulkan_id")
+        sums = grouped.size() if column is None else grouped[column].sum()
+        return np.asarray(sums.reindex(inside, fill_value=0).astype(np.int64).to_numpy())
+
+    frame["ioctls"] = total(ioctl_table)
+    frame["failed_ioctls"] = total(ioctl_table[ioctl_table["failed"]])
+    frame["bos_created"] = total(bos[bos["ret"].eq(0)])
+    frame["bytes_allocated"] = total(bos[bos["ret"].eq(0)], "size")
+    mapped = binds[binds["ret"].eq(0) & (binds["operation"] == "map")]
+    frame["bytes_bound"] = total(mapped, "size")
+    end_result = spans["end_result"].reindex(frame["recording_id"])
+    frame["end_result"] = end_result.map(vulkan.result_name, na_action="ignore").to_numpy()
+    return frame
+
+
+_FAILURE_COLUMNS = ["kind", "pid", "tid", "time_ns", "what", "error", "vulkan_id", "ioctl_id", "recording_id"]
+
+
+def _failures(trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame) -> pd.DataFrame:
+    """Every failing ioctl (ordinary errnos apart), failing Vulkan call and C++ exception, by time."""
+    ioctls_failed = ioctl_table[ioctl_table["failed"]]
+    vulkan_failed = calls[calls["result"].lt(0).fillna(False).astype(bool)]
+    thrown = trace.of(RecordType.EXCEPTION)
+    tid, at = thrown["head"]["tid"].astype(np.int64), thrown["head"]["enter_ns"].astype(np.int64)
+    ordered = calls.sort_values(["tid", "enter_ns"], kind="stable")
+    spans = [ordered[name].to_numpy() for name in ("tid", "enter_ns", "exit_ns")]
+    within = enclosing(*spans, np.full(len(ordered), NONE), tid, at)
+    ids = ordered["vulkan_id"].to_numpy()
+    parts = [
+        ioctls_failed.assign(kind="ioctl", time_ns=ioctls_failed["exit_ns"]).rename(
+            columns={"name": "what", "errno": "error"}
+        ),
+        vulkan_failed.assign(kind="vulkan", time_ns=vulkan_failed["exit_ns"]).rename(
+            columns={"function": "what", "result_name": "error"}
+        ),
+        pd.DataFrame(
+            {
+                "kind": "exception",
+                "pid": thrown["head"]["tgid"].astype(np.int64),
+                "tid": tid,
+                "time_ns": at,
+                "what": "__cxa_throw",
+                "error": [type_name(name.decode(errors="replace")) for name in thrown["type_name"]],
+                "vulkan_id": pd.array([pd.NA if row == NONE else ids[row] for row in within], "Int64"),
+            }
+        ),
+    ]
+    whole = [part.reindex(columns=_FAILURE_COLUMNS) for part in parts if len(part)]
+    if not whole:
+        return pd.DataFrame(columns=["failure_id", *_FAILURE_COLUMNS])
+    frame = pd.concat([part.astype(object) for part in whole]).sort_values("time_ns", kind="stable")
+    frame = frame.reset_index(drop=True).astype(
+        dict.fromkeys(["vulkan_id", "ioctl_id", "recording_id", "pid", "tid", "time_ns"], "Int64")
+    )
+    frame.insert(0, "failure_id", np.arange(len(frame), dtype=np.int64))
+    return frame
+
+
+def _processes(trace: Trace) -> pd.DataFrame:
+    """One row a traced process: parent, last executed file, first and last time seen."""
+    records = trace.of(RecordType.PROCESS)
+    rows: dict[int, dict[str, object]] = {}
+    for record in records:  # a handful of rows a trace
+        pid, time_ns = int(record["head"]["tgid"]), int(record["head"]["enter_ns"])
+        event = int(record["event"])
+        row = rows.setdefault(pid, {"pid": pid, "start_ns": time_ns})
+        if event == ProcessEvent.FORK:
+            child = int(record["child"])
+            rows[child] = {"pid": child, "parent": pid, "start_ns": time_ns, "path": row.get("path", "")}
+        elif event == ProcessEvent.EXEC:
+            row["path"] = record["path"].decode(errors="replace")
+        elif event == ProcessEvent.EXIT:
+            row["exit_ns"] = time_ns
+    frame = pd.DataFrame(list(rows.values()), columns=["pid", "parent", "path", "start_ns", "exit_ns"])
+    return frame.astype({"parent": "Int64", "exit_ns": "Int64"})
+
+
+def _losses(trace: Trace) -> pd.DataFrame:
+    """One row a kind of loss that happened: what could not be recorded, and how often."""
+    counters = trace.of(RecordType.COUNTERS)
+    last = counters["values"][-1] if len(counters) else np.zeros(len(Counter), np.uint64)
+    rows = [(counter.name.lower(), int(last[counter])) for counter in Counter if last[counter]]
+    if trace.torn_bytes:
+        rows.append(("torn_bytes", trace.torn_bytes))
+    discarded = (trace.end or {}).get("discarded_records", 0)
+    if discarded:
+        rows.append(("discarded_records", discarded))
+    return pd.DataFrame(rows, columns=["loss", "count"])

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: MIT
+"""The facts of one run that the rules look at, gathered once from the tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from ..model import Tables
+
+
+#: Exceptions by which a C++ program learns of a Vulkan failure (vulkan.hpp) or of its own limit.
+_OUT_OF_MEMORY = ("OutOfDeviceMemory", "OutOfHostMemory", "bad_alloc")
+#: Kinds of loss that can hide a request to the kernel, and a Vulkan call.
+_HIDES_IOCTLS = frozenset({"lost_ioctl", "missed_ioctl", "missed_process", "lost_process"})
+_HIDES_VULKAN = frozenset({"lost_vulkan", "missed_vulkan", "unmatched_vulkan", "missed_process"})
+_HIDES_ALL = frozenset({"torn_bytes", "discarded_records"})
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run: its tables, the facts of meta.json, and how it ended (None: the recording never did)."""
+
+    tables: Tables
+    meta: Mapping[str, Any]
+    end: Mapping[str, Any] | None
+
+    @property
+    def exit_code(self) -> int | None:
+        """The command's exit status, if it is known."""
+        return self.end.get("exit_code") if self.end else None
+
+    @property
+    def losses(self) -> tuple[tuple[str, int], ...]:
+        """What could not be recorded, by kind."""
+        return tuple(self.tables.losses.itertuples(index=False, name=None))
+
+    @cached_property
+    def blind_to(self) -> tuple[str, ...]:
+        """Reasons why a failure may have gone unseen."""
+        reasons = []
+        kinds = {kind for kind, _ in self.losses}
+        for layer, hides in (("ioctl", _HIDES_IOCTLS), ("vulkan", _HIDES_VULKAN)):
+            facts = self.meta.get("layers", {}).get(layer, {})
+            if not facts.get("live") and not (layer == "ioctl" and not self.meta.get("nodes")):
+                reasons.append(f"the {layer} layer was not live: {facts.get('why') or 'unknown reason'}")
+            lost = sum(count for kind, count in self.losses if kind in hides)
+            if lost:
+                reasons.append(f"{lost} records of the {layer} layer were lost")
+        if kinds & _HIDES_ALL:
+            reasons.append("part of what was recorded could not be written to the trace")
+        if self.end is None:
+            reasons.append("the recording ended early (no end.json): what came after is not known")
+        return tuple(reasons)
+
+    @cached_property
+    def used_panthor(self) -> bool:
+        """Whether any traced process made a request to a panthor node."""
+        return len(self.tables.ioctls) > 0
+
+    @cached_property
+    def submitted(self) -> bool:
+        """Whether work was given to the GPU, as far as either layer saw."""
+        functions = self.tables.vulkan["function"]
+        return bool(
+            functions.isin(["vkQueueSubmit", "vkQueueSubmit2"]).any()
+            or (self.tables.ioctls["name"] == "GROUP_SUBMIT").any()
+        )
+
+    @cached_property
+    def vulkan_failures(self) -> pd.DataFrame:
+        """Vulkan calls that answered with an error, in order."""
+        return self._failures("vulkan")
+
+    @cached_property
+    def ioctl_failures(self) -> pd.DataFrame:
+        """Refused kernel requests, ordinary errnos apart, in order."""
+        return self._failures("ioctl")
+
+    @cached_property
+    def memory_exceptions(self) -> pd.DataFrame:
+        """Exceptions that speak of memory, in order."""
+        thrown = self._failures("exception")
+        return thrown[thrown["error"].astype(str).str.contains("|".join(_OUT_OF_MEMORY))]
+
+    def _failures(self, kind: str) -> pd.DataFrame:
+        return self.tables.failures[self.tables.failures["kind"] == kind]
+
+    @cached_property
+    def ended_badly(self) -> bool:
+        """Whether the command ended with a failure, or it is not known how."""
+        return self.exit_code != 0
+
+    @cached_property
+    def failing_call(self) -> pd.Series | None:
+        """The Vulkan call that failed last: the one the program did not get over."""
+        if self.vulkan_failures.empty:
+            return None
+        last = self.vulkan_failures.iloc[-1]
+        return self.tables.vulkan.loc[int(last["vulkan_id"])]
+
+    def children(self, vulkan_id: int) -> list[int]:
+        """A Vulkan call and the calls made inside it."""
+        found, fresh = [vulkan_id], [vulkan_id]
+        while fresh:
+            inside = self.tables.vulkan["parent_id"].isin(fresh).fillna(False)
+            fresh = [int(value) for value in self.tables.vulkan.loc[inside.astype(bool), "vulkan_id"]]
+            found += fresh
+        return found
+
+    def requests_inside(self, call: pd.Series) -> pd.DataFrame:
+        """Kernel requests made inside a Vulkan call."""
+        table = self.tables.ioctls
+        return table[table["vulkan_id"].isin(self.children(int(call["vulkan_id"]))).fillna(False).astype(bool)]
+
+    def requests_of_recording(self, call: pd.Series) -> pd.DataFrame:
+        """Kernel requests made while the call's command buffer was recorded, up to the call's end."""
+        table = self.tables.ioctls
+        if pd.isna(call["recording_id"]):
+            return table.iloc[:0]
+        belongs = table["recording_id"].eq(call["recording_id"]).fillna(False).astype(bool)
+        return table[belongs & (table["enter_ns"] <= call["exit_ns"])]
+
+    def dispatch_of(self, vulkan_id: object) -> pd.Series | None:
+        """The dispatch a Vulkan call is, or None."""
+        if pd.isna(vulkan_id):  # type: ignore[call-overload]
+            return None
+        table = self.tables.dispatches
+        found = table[table["vulkan_id"] == vulkan_id]
+        return found.iloc[0] if len(found) else None
+
+    def function_of(self, vulkan_id: object) -> str | None:
+        """Name of a Vulkan call, or None for "in no call"."""
+        if pd.isna(vulkan_id):  # type: ignore[call-overload]
+            return None
+        return str(self.tables.vulkan.loc[int(vulkan_id), "function"])  # type: ignore[call-overload]
+
+

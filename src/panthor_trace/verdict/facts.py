@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: MIT
+"""What the rules ask of a case, in the verdict's terms."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from .case import Case
+from .verdict import FailingCall, Refusal
+
+
+def failing_call(case: Case, row: pd.Series, where: object) -> FailingCall:
+    """The failing call (a row of ``vulkan`` or ``ioctls``); ``where`` is the Vulkan call of its cause."""
+    vulkan = "function" in row.index
+    dispatch = case.dispatch_of(where)
+    groups = None
+    if dispatch is not None and "groups_x" in dispatch.index:
+        values = [dispatch.get(name) for name in ("groups_x", "groups_y", "groups_z")]
+        if all(value is not None and pd.notna(value) for value in values):
+            groups = (int(values[0]), int(values[1]), int(values[2]))
+    return FailingCall(
+        name=str(row["function"] if vulkan else row["name"]),
+        error=str(row["result_name"] if vulkan else row["errno"]),
+        pid=int(row["pid"]),
+        tid=int(row["tid"]),
+        since_start_ns=int(row["exit_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
+        command_buffer=_optional(row.get("command_buffer")),
+        dispatch_number=int(dispatch["number"]) if dispatch is not None else None,
+        workgroups=groups,
+    )
+
+
+def _optional(value: object) -> int | None:
+    return None if value is None or pd.isna(value) else int(value)  # type: ignore[call-overload]
+
+
+def refusal_of(case: Case, row: pd.Series, count: int) -> Refusal:
+    """A refused request (a row of ``ioctls``), with the size it was for."""
+    return Refusal(
+        ioctl=str(row["name"]),
+        errno=str(row["errno"]),
+        inside=case.function_of(row["vulkan_id"]),
+        size=_requested_size(case, row),
+        count=count,
+    )
+
+
+def _requested_size(case: Case, row: pd.Series) -> int | None:
+    if row["name"] == "BO_CREATE":
+        bos = case.tables.bos
+        return int(bos.loc[bos["ioctl_id"] == row["ioctl_id"], "requested"].iloc[0])
+    if row["name"] == "VM_BIND":
+        binds = case.tables.binds
+        ops = binds[binds["ioctl_id"] == row["ioctl_id"]]
+        refused = ops[ops["refused"]] if ops["refused"].any() else ops
+        return int(refused["size"].sum()) if len(refused) else None
+    return None
+
+
+def recovered_later(case: Case, row: pd.Series) -> bool:
+    """Whether the same call (row of ``vulkan`` or ``ioctls``) later succeeded in the same process."""
+    vulkan = "function" in row.index
+    table = case.tables.vulkan if vulkan else case.tables.ioctls
+    name, answer = ("function", "result") if vulkan else ("name", "ret")
+    later = table[
+        (table["pid"] == row["pid"]) & (table[name] == row[name]) & (table["enter_ns"] > row["exit_ns"])
+    ]
+    return bool((later[answer].ge(0).fillna(False)).any())
+
+
+def unbound_buffers(case: Case, requests: pd.DataFrame) -> list[int]:
+    """Sizes of buffers that were made and closed among ``requests`` without an attempt to bind them.
+
+    That is panvk's pattern when its own VA heap has no room (panvk_priv_bo.c, panvk_device_memory.c): the
+    buffer is made, no address is found for it, and it is closed again.
+    """
+    bos = case.tables.bos
+    made = bos[bos["ioctl_id"].isin(requests["ioctl_id"]) & bos["ret"].eq(0).fillna(False)]
+    bound = set(case.tables.binds["bo_id"].dropna().astype(int))
+    end = int(requests["exit_ns"].max()) if len(requests) else 0
+    closed = made[made["closed_ns"].notna() & made["closed_ns"].fillna(end + 1).le(end)]
+    return [int(row["size"]) for _, row in closed.iterrows() if int(row["bo_id"]) not in bound]

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: MIT
+"""The rules, tried in order; the first one that has an answer gives it. Pure: no files, no clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from ..model import Tables
+from . import wording
+from .case import Case
+from .facts import failing_call, recovered_later, refusal_of, unbound_buffers
+from .refusals import cause_of
+from .verdict import Cause, Confidence, KernelCap, Verdict
+
+
+def judge(tables: Tables, meta: Mapping[str, Any], end: Mapping[str, Any] | None) -> Verdict:
+    """Who refused, and was it a cap of the kernel driver?"""
+    case = Case(tables, meta, end)
+    for rule in RULES:
+        verdict = rule(case)
+        if verdict is not None:
+            return verdict
+    raise AssertionError("the last rule always answers")
+
+
+def _absence(case: Case, verdict: Verdict) -> Verdict:
+    """A verdict that rests on something *not* having happened falls where that could have gone unseen."""
+    if not case.blind_to:
+        return verdict
+    return Verdict(
+        cause=Cause.INCONCLUSIVE,
+        kernel_cap=KernelCap.INCONCLUSIVE,
+        refused_by="unknown",
+        headline=f"inconclusive: what was recorded says '{verdict.cause.value}', but not all was recorded",
+        confidence=Confidence.LOW,
+        failing_call=verdict.failing_call,
+        evidence=verdict.evidence,
+        ruled_out=verdict.ruled_out,
+        missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
+def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, deferred: bool) -> Verdict:
+    """The kernel refused one of ``requests``; ``call`` is the Vulkan call that then failed, if one did."""
+    refused = requests[requests["failed"]]
+    # A deferred error is the first one of its command buffer: panvk keeps that (vk_command_buffer.c,
+    # vk_command_buffer_set_error). In one call, the last refusal is the one it gave up at.
+    row = refused.iloc[0] if deferred else refused.iloc[-1]
+    cause = cause_of(str(row["name"]), str(row["errno"]))
+    refusal = refusal_of(case, row, len(refused))
+    failing = failing_call(case, call if call is not None else row, row["vulkan_id"])
+    evidence = [f"{wording.refusal(refusal)}" + (f" ({len(refused)} times)" if len(refused) > 1 else "")]
+    if call is not None:
+        how = "recorded into the same command buffer, reported when it ended" if deferred else "in that call"
+        evidence.insert(0, f"{wording.call(failing)}; the refused request was made {how}")
+    if failing.workgroups:
+        x, y, z = failing.workgroups
+        evidence.append(
+            f"dispatch number {failing.dispatch_number} of the process, {x}×{y}×{z} workgroups, was being recorded"
+        )
+    return Verdict(
+        cause=cause,
+        kernel_cap=KernelCap.YES if cause is Cause.KERNEL_CAP else KernelCap.NO,
+        refused_by="kernel",
+        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
+        confidence=Confidence.HIGH if call is not None and not case.blind_to else Confidence.MEDIUM,
+        failing_call=failing,
+        refusal=refusal,
+        evidence=tuple(evidence),
+        missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
+def _vulkan_call_failed(case: Case) -> Verdict | None:
+    call = case.failing_call
+    if call is None or not case.ended_badly or recovered_later(case, call):
+        return None
+    inside = case.requests_inside(call)
+    if inside["failed"].any():
+        return _kernel_verdict(case, inside, call, deferred=False)
+    recording = case.requests_of_recording(call)
+    if recording["failed"].any():
+        return _kernel_verdict(case, recording, call, deferred=True)
+    return _absence(case, _user_space(case, call, inside, recording))
+
+
+def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd.DataFrame) -> Verdict:
+    """A Vulkan call failed and the kernel refused nothing that could explain it."""
+    failing = failing_call(case, call, call["vulkan_id"])
+    looked_at = pd.concat([inside, recording]).drop_duplicates("ioctl_id")
+    ruled_out = (
+        f"the kernel: {wording.counted(len(looked_at), 'request')} in the call and its command buffer, "
+        "none refused",
+    )
+    lost = call["result_name"] == "VK_ERROR_DEVICE_LOST"
+    unbound = unbound_buffers(case, looked_at)
+    if lost:
+        cause, who, why = Cause.GPU_FAULT, "GPU", "the device was lost"
+        evidence: tuple[str, ...] = (wording.call(failing),)
+    elif unbound:
+        cause, who = Cause.DRIVER_VA, "panvk"
+        why = "its own GPU address space had no room"
+        evidence = (
+            wording.call(failing),
+            f"a buffer of {wording.size(unbound[-1])} was made and closed there without being bound",
+        )
+    else:
+        cause, who = Cause.DRIVER_INTERNAL, "panvk" if case.used_panthor else "the Vulkan driver"
+        why = "it gave up by itself"
+        evidence = (wording.call(failing),)
+    return Verdict(
+        cause=cause,
+        kernel_cap=KernelCap.NO,
+        refused_by=who,
+        headline=f"{who} refused, {why}: {wording.call(failing)}",
+        confidence=Confidence.MEDIUM,
+        failing_call=failing,
+        evidence=evidence,
+        ruled_out=ruled_out,
+        losses=case.losses,
+    )
+
+
+def _program_gave_up(case: Case) -> Verdict | None:
+    if case.memory_exceptions.empty or not case.ended_badly:
+        return None
+    thrown = case.memory_exceptions.iloc[-1]
+    return _absence(
+        case,
+        Verdict(
+            cause=Cause.APPLICATION,
+            kernel_cap=KernelCap.NO,
+            refused_by="program",
+            headline=f"the program gave up by itself: it threw {thrown['error']}, and no Vulkan call had failed",
+            confidence=Confidence.HIGH,
+            evidence=(f"{thrown['error']} thrown by process {thrown['pid']}",),
+            ruled_out=(
+                f"Vulkan: {wording.counted(len(case.tables.vulkan), 'call')} recorded, none failed for good",
+                f"the kernel: {wording.counted(len(case.tables.ioctls), 'request')} recorded",
+            ),
+            losses=case.losses,
+        ),
+    )
+
+
+def _request_refused(case: Case) -> Verdict | None:
+    """The kernel refused a request with no failing Vulkan call: a program that talks to panthor itself."""
+    if case.ioctl_failures.empty:
+        return None
+    direct = set(case.tables.ioctls["pid"]) - set(case.tables.vulkan["pid"])
+    table = case.tables.ioctls
+    open_ = table[table["failed"] & (table["pid"].isin(direct) | case.ended_badly)]
+    open_ = open_[[not recovered_later(case, row) for _, row in open_.iterrows()]] if len(open_) else open_
+    return _kernel_verdict(case, open_, None, deferred=False) if len(open_) else None
+
+
+def _went_on(case: Case) -> Verdict | None:
+    failures = len(case.vulkan_failures) + len(case.ioctl_failures)
+    if not failures:
+        return None
+    without_gpu = not case.submitted
+    how = "went on without the GPU" if without_gpu else "got over it"
+    last = case.tables.failures[case.tables.failures["kind"] != "exception"].iloc[-1]
+    return Verdict(
+        cause=Cause.RECOVERED,
+        kernel_cap=KernelCap.NO,
+        refused_by="nobody in the end",
+        headline=f"{wording.counted(failures, 'failure')}, and the program {how}",
+        confidence=Confidence.LOW if case.blind_to else Confidence.MEDIUM,
+        evidence=(
+            f"last failure: {last['what']} → {last['error']}",
+            f"the command's exit status is {case.exit_code}",
+            *(("nothing was submitted to a GPU",) if without_gpu else ()),
+        ),
+        missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
+def _never_used(case: Case) -> Verdict | None:
+    if len(case.tables.vulkan) or case.used_panthor:
+        return None
+    reasons = ["the command made no Vulkan call that was seen and no request to a panthor node"]
+    return Verdict(
+        cause=Cause.INCONCLUSIVE,
+        kernel_cap=KernelCap.INCONCLUSIVE,
+        refused_by="unknown",
+        headline="nothing to judge: the command used neither Vulkan nor a panthor device",
+        confidence=Confidence.LOW,
+        missing=(*reasons, *case.blind_to),
+        losses=case.losses,
+    )
+
+
+def _nothing_failed(case: Case) -> Verdict:
+    vulkan, ioctls = len(case.tables.vulkan), len(case.tables.ioctls)
+    evidence = [
+        f"{wording.counted(vulkan, 'Vulkan call')}, none failed",
+        f"{wording.counted(len(case.tables.dispatches), 'dispatch', 'dispatches')} recorded",
+        f"{wording.counted(ioctls, 'request')} to panthor, none refused"
+        if ioctls
+        else "no panthor device was used: what was seen ran on another Vulkan driver",
+    ]
+    if case.exit_code:
+        evidence.append(f"the command failed (exit status {case.exit_code}) for a reason outside the GPU's path")
+    return _absence(
+        case,
+        Verdict(
+            cause=Cause.CLEAN,
+            kernel_cap=KernelCap.NO,
+            refused_by="nobody",
+            headline="nothing failed" + ("" if ioctls else "; no panthor device was used"),
+            confidence=Confidence.HIGH,
+            evidence=tuple(evidence),
+            losses=case.losses,
+        ),
+    )
+
+
+#: In this order: what ended the program, what it was refused, what it got over, nothing.
+RULES: tuple[Callable[[Case], Verdict | None], ...] = (
+    _vulkan_call_failed,
+    _program_gave_up,
+    _request_refused,
+    _went_on,
+    _never_used,
+    _nothing_failed,
+)

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: MIT
+"""How facts are said: sizes, calls, refusals. No decisions here."""
+
+from __future__ import annotations
+
+from .verdict import Cause, FailingCall, KernelCap, Refusal
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+
+#: What the kernel refused, by cause; follows "the kernel".
+REFUSED = {
+    Cause.KERNEL_CAP: "reached a fixed limit of panthor",
+    Cause.KERNEL_MEMORY: "ran out of memory, not into a cap",
+    Cause.KERNEL_REJECTED: "rejected the request as malformed or not permitted",
+    Cause.GPU_FAULT: "could not use the GPU any more",
+    Cause.PROCESS_LIMIT: "held the process to one of its own limits",
+}
+
+
+def size(count: int) -> str:
+    """Bytes in binary units."""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{value:.0f} {_UNITS[unit]}" if value == int(value) else f"{value:.1f} {_UNITS[unit]}"
+
+
+def cap(answer: KernelCap) -> str:
+    """The first words of every report."""
+    return f"kernel cap: {answer.value.upper()}"
+
+
+def call(failing: FailingCall) -> str:
+    """The failing call with its result."""
+    return f"{failing.name} → {failing.error}"
+
+
+def refusal(refused: Refusal) -> str:
+    """The refused request with its errno, size and place."""
+    amount = f" of {size(refused.size)}" if refused.size is not None else ""
+    inside = f" inside {refused.inside}" if refused.inside else ""
+    return f"{refused.ioctl}{amount} → {refused.errno}{inside}"
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """``1 call``, ``2 calls``."""
+    return f"{number} {singular if number == 1 else plural or singular + 's'}"
