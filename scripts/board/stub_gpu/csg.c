@@ -72,6 +72,35 @@ void cs_event(unsigned int g, unsigned int q, u32 bit)
 	irq_raise(IRQ_JOB, JOB_INT_CSG_IF(g));
 }
 
+/* The tiler of stream q wants a chunk. The driver wants frag_end <= vt_end < vt_start. */
+void cs_tiler_oom(unsigned int g, unsigned int q)
+{
+	const struct cs_context *cs = &stub.csg[g].cs[q];
+	struct cs_output *out = cs_out(g, q);
+
+	WRITE_ONCE(out->heap_address, cs->oom_heap);
+	WRITE_ONCE(out->heap_vt_start, cs->oom_passes);
+	WRITE_ONCE(out->heap_vt_end, cs->oom_passes - 1);
+	WRITE_ONCE(out->heap_frag_end, 0);
+	cs_event(g, q, CS_TILER_OOM);
+}
+
+/*
+ * A group leaves or enters the slot: events of its streams that the driver has not taken are void.
+ * It does not answer a TILER_OOM it refuses, and would take the old one for the next group's.
+ */
+static void cs_settle_events(unsigned int g)
+{
+	unsigned int q;
+
+	for (q = 0; q < FW_CS_COUNT; q++) {
+		struct cs_output *out = cs_out(g, q);
+		u32 req = READ_ONCE(cs_in(g, q)->req);
+
+		WRITE_ONCE(out->ack, (out->ack & ~CS_EVT_MASK) | (req & CS_EVT_MASK));
+	}
+}
+
 /*
  * status_state must describe the group that is in the slot now. 6.12 reads it at every
  * STATUS_UPDATE and gives up its runtime-PM reference on IDLE; a bit left by the slot's previous
@@ -108,12 +137,17 @@ static void enter_state(unsigned int g, u32 state)
 	    [CSG_STATE_RESUME] = &stub.count.csg_resume,
 	};
 	struct csg_slot *slot = &stub.csg[g];
+	unsigned int q;
 	void *saved;
 
 	if (state >= CSG_STATES)
 		return;
 	(*entered[state])++;
 	slot->idle_at = 0;
+	/* A group that comes in with nothing to do is reported idle, too. */
+	slot->was_busy = state_runs(state);
+	memset(slot->ring, 0, sizeof(slot->ring));
+	cs_settle_events(g);
 	switch (state) {
 	case CSG_STATE_START:
 		memset(slot->cs, 0, sizeof(slot->cs));
@@ -123,6 +157,9 @@ static void enter_state(unsigned int g, u32 state)
 		saved = suspend_buffer(g);
 		if (saved)
 			memcpy(slot->cs, saved, sizeof(slot->cs));
+		for (q = 0; q < FW_CS_COUNT; q++)
+			if (slot->cs[q].oom_pending)
+				cs_tiler_oom(g, q);
 		power_cores(true);
 		break;
 	case CSG_STATE_SUSPEND:
@@ -148,6 +185,7 @@ static void cs_requests(unsigned int g)
 		else
 			ack &= ~CS_STATE_MASK;
 		WRITE_ONCE(out->ack, ack);
+		ring_bind(g, q);
 	}
 }
 
@@ -204,17 +242,22 @@ void csg_run(unsigned int g)
 
 	if (!csg_running(g))
 		return;
-	for (q = 0; q < FW_CS_COUNT; q++)
+	for (q = 0; q < FW_CS_COUNT; q++) {
+		slot->was_busy |= ring_has_work(g, q);
 		sync_update |= ring_run(g, q);
+	}
 	if (sync_update) {
 		stub.count.csg_sync_events++;
 		csg_event(g, CSG_SYNC_UPDATE);
 	}
 	update_status(g);
-	if (csg_out(g)->status_state & CSG_STATUS_STATE_IS_IDLE)
-		slot->idle_at = ktime_add_us(stub.now, idle_hysteresis_us);
-	else
+	if (!(csg_out(g)->status_state & CSG_STATUS_STATE_IS_IDLE)) {
 		slot->idle_at = 0;
+	} else if (slot->was_busy) {
+		/* Once each time it falls idle: the driver answers each report with requests. */
+		slot->was_busy = false;
+		slot->idle_at = ktime_add_us(stub.now, idle_hysteresis_us);
+	}
 }
 
 void csg_run_all(void)
@@ -226,20 +269,28 @@ void csg_run_all(void)
 }
 
 /*
- * Raise the line again for events the driver has not taken after 2 ms. INT_CLEAR is one word of
- * memory: a second write before our poll hides the first, and with it which bits were meant.
+ * Raise the line again for events the driver has left alone from one check to the next, 2 ms apart.
+ * INT_CLEAR is one word of memory: a second write before our poll hides the first, and with it
+ * which bits were meant.
  */
-static void raise_again(unsigned int g)
+static void raise_again(void)
 {
-	struct csg_input *in = csg_in(g);
-	struct csg_output *out = csg_out(g);
-	bool waiting = (READ_ONCE(in->req) ^ out->ack) & CSG_EVT_MASK;
+	u32 waiting = 0, forgotten;
+	unsigned int g;
 
-	waiting |= READ_ONCE(in->cs_irq_ack) != out->cs_irq_req;
-	if (!waiting || !csg_running(g) || (stub.irq_raw[IRQ_JOB] & JOB_INT_CSG_IF(g)))
-		return;
-	stub.count.irqs_reraised++;
-	irq_raise(IRQ_JOB, JOB_INT_CSG_IF(g));
+	for (g = 0; g < FW_CSG_COUNT; g++) {
+		u32 events = (READ_ONCE(csg_in(g)->req) ^ csg_out(g)->ack) & CSG_EVT_MASK;
+
+		if (csg_running(g) &&
+		    (events || READ_ONCE(csg_in(g)->cs_irq_ack) != csg_out(g)->cs_irq_req))
+			waiting |= JOB_INT_CSG_IF(g);
+	}
+	forgotten = waiting & stub.events_waiting & ~stub.irq_raw[IRQ_JOB];
+	stub.events_waiting = waiting;
+	if (forgotten) {
+		stub.count.irqs_reraised++;
+		irq_raise(IRQ_JOB, forgotten);
+	}
 }
 
 /* Returns true while an idle report is due. */
@@ -264,8 +315,7 @@ bool csg_timers(void)
 	}
 	if (ktime_us_delta(stub.now, stub.events_checked) > 2000) {
 		stub.events_checked = stub.now;
-		for (g = 0; g < FW_CSG_COUNT; g++)
-			raise_again(g);
+		raise_again();
 	}
 	return due;
 }

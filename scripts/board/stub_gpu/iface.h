@@ -121,6 +121,7 @@ struct cs_output {
 #define CS_TILER_OOM   BIT(26)
 #define CS_FATAL       BIT(30)
 #define CS_FAULT       BIT(31)
+#define CS_EVT_MASK    (CS_TILER_OOM | BIT(27) | CS_FATAL | CS_FAULT)
 
 /* A ring buffer's own pages: what the driver inserted, what the firmware extracted (bytes) */
 struct ringbuf_input {

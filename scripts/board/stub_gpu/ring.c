@@ -8,32 +8,33 @@
  */
 #define JOB_BUDGET 65536
 
-struct ring {
-	u64 base;
-	u32 size;
-	struct ringbuf_input *in;
-	struct ringbuf_output *out;
-};
-
-static bool ring_open(unsigned int g, unsigned int q, struct ring *ring)
+/*
+ * Follow the driver's request to start or stop queue q: find its ring. insert and extract are pages
+ * of the MCU's address space that live as long as the group, so they are translated once (walks are
+ * most of what a poll costs); the ring itself is in the group's address space.
+ */
+void ring_bind(unsigned int g, unsigned int q)
 {
+	struct ring *ring = &stub.csg[g].ring[q];
 	struct cs_input *in = cs_in(g, q);
 
+	if (!csg_running(g) || !cs_running(g, q) || !in->ringbuf_size) {
+		ring->in = NULL;
+		return;
+	}
+	if (ring->in)
+		return;
 	ring->base = in->ringbuf_base;
-	ring->size = READ_ONCE(in->ringbuf_size);
-	if (!ring->size || !cs_running(g, q))
-		return false;
-	/* insert and extract are pages of the MCU's address space, the ring one of the group's. */
-	ring->in = mmu_translate(0, in->ringbuf_input);
+	ring->size = in->ringbuf_size;
 	ring->out = mmu_translate(0, in->ringbuf_output);
-	return ring->in && ring->out;
+	ring->in = ring->out ? mmu_translate(0, in->ringbuf_input) : NULL;
 }
 
 bool ring_has_work(unsigned int g, unsigned int q)
 {
-	struct ring ring;
+	const struct ring *ring = &stub.csg[g].ring[q];
 
-	return ring_open(g, q, &ring) && READ_ONCE(ring.in->insert) != READ_ONCE(ring.out->extract);
+	return ring->in && READ_ONCE(ring->in->insert) != READ_ONCE(ring->out->extract);
 }
 
 /* True if the CS may go on; a tiler waits for its chunk as it does on hardware. */
@@ -57,19 +58,19 @@ bool ring_run(unsigned int g, unsigned int q)
 	    .as = CSG_CONFIG_AS(READ_ONCE(csg_in(g)->config)),
 	    .page_va = U64_MAX,
 	};
-	struct ring ring;
+	const struct ring *ring = &stub.csg[g].ring[q];
 	u64 insert, extract;
 
-	if (!may_run(cs) || !ring_open(g, q, &ring))
+	if (!ring_has_work(g, q) || !may_run(cs))
 		return false;
-	insert = READ_ONCE(ring.in->insert);
-	extract = READ_ONCE(ring.out->extract);
+	insert = READ_ONCE(ring->in->insert);
+	extract = READ_ONCE(ring->out->extract);
 	/* What was inserted before insert moved. */
 	smp_rmb();
 	while (extract < insert) {
 		u64 instruction;
 
-		if (!stream_fetch(&stream, ring.base + (extract & (ring.size - 1)), &instruction))
+		if (!stream_fetch(&stream, ring->base + (extract & (ring->size - 1)), &instruction))
 			break;
 		if (stream_is_call(instruction)) {
 			if (!cs->job_begun) {
@@ -87,10 +88,9 @@ bool ring_run(unsigned int g, unsigned int q)
 		}
 		extract += sizeof(instruction);
 	}
-	/* Sync objects before extract: the driver takes a job for done when extract has passed it.
-	 */
+	/* Sync objects first: the driver takes a job for done when extract has passed it. */
 	smp_wmb();
-	WRITE_ONCE(ring.out->extract, extract);
-	WRITE_ONCE(ring.out->active, extract != insert);
+	WRITE_ONCE(ring->out->extract, extract);
+	WRITE_ONCE(ring->out->active, extract != insert);
 	return stream.sync_update;
 }

@@ -41,20 +41,30 @@ struct cs_context {
 
 static_assert(sizeof(struct cs_context) * FW_CS_COUNT <= FW_SUSPEND_SIZE);
 
+struct ring {
+	u64 base;
+	u32 size;
+	struct ringbuf_input *in; /* NULL: not started */
+	struct ringbuf_output *out;
+};
+
 struct csg_slot {
 	struct cs_context cs[FW_CS_COUNT];
+	struct ring ring[FW_CS_COUNT];
+	bool was_busy;   /* since the last CSG_IDLE report */
 	ktime_t idle_at; /* when to report CSG_IDLE; 0: not due */
 };
 
 /* One line each in debugfs "counters"; keep in the order a reader wants */
 #define STUB_COUNTERS(X)                                                                           \
 	X(polls)                                                                                   \
-	X(irqs_job) X(irqs_mmu) X(irqs_gpu) X(irqs_reraised) X(resets) X(cache_flushes)            \
-	    X(as_commands) X(boots) X(boot_failures) X(halts) X(doorbells) X(csg_terminate)        \
-	        X(csg_start) X(csg_suspend) X(csg_resume) X(csg_idle_events) X(csg_sync_events)    \
-	            X(jobs) X(instructions) X(runaway_streams) X(sync_writes) X(heap_sets)         \
-	                X(bad_walks) X(injections) X(tiler_oom_events) X(tiler_oom_replies)        \
-	                    X(tiler_oom_last_chunk)
+	X(irqs_job)                                                                                \
+	X(irqs_mmu)                                                                                \
+	X(irqs_gpu) X(irqs_reraised) X(resets) X(cache_flushes) X(as_commands) X(boots)            \
+	    X(boot_failures) X(halts) X(doorbells) X(csg_terminate) X(csg_start) X(csg_suspend)    \
+	        X(csg_resume) X(csg_idle_events) X(csg_sync_events) X(jobs) X(instructions)        \
+	            X(runaway_streams) X(sync_writes) X(heap_sets) X(bad_walks) X(injections)      \
+	                X(tiler_oom_events) X(tiler_oom_replies) X(tiler_oom_last_chunk)
 
 struct counters {
 #define X(name) u64 name;
@@ -88,6 +98,7 @@ struct stub {
 	struct csg_slot csg[FW_CSG_COUNT];
 	bool hold; /* injected: leave jobs in their rings */
 	ktime_t events_checked;
+	u32 events_waiting; /* CSGs with an event not taken at that check */
 
 	struct counters count;
 };
@@ -165,8 +176,10 @@ void csg_run_all(void);
 bool csg_timers(void);
 void csg_event(unsigned int g, u32 bit);
 void cs_event(unsigned int g, unsigned int q, u32 bit);
+void cs_tiler_oom(unsigned int g, unsigned int q);
 
 /* ring.c: one ring buffer; exec.c: one instruction */
+void ring_bind(unsigned int g, unsigned int q);
 bool ring_has_work(unsigned int g, unsigned int q);
 bool ring_run(unsigned int g, unsigned int q);
 
