@@ -90,9 +90,8 @@ def _no_news(_: str) -> None:
     pass
 
 
-@functools.cache
-def scenarios() -> tuple[Scenario, ...]:
-    """The scenario table, in its order. Compiles only the table: no kernel headers, no guest."""
+def table_program() -> Path:
+    """The program that prints the table as JSON, for this machine. It needs no kernel headers."""
     files = sorted(p for p in SOURCES.iterdir() if p.suffix in {".c", ".h"} or p.name == "Makefile")
 
     def build(out: Path) -> None:
@@ -101,8 +100,13 @@ def scenarios() -> tuple[Scenario, ...]:
             doing="building simfail's scenario table",
         )
 
-    entry = cache.entry("simfail-table", {"code": cache.files_hash(files)}, build, _no_news)
-    listing = subprocess.run([entry.path / "table"], check=True, capture_output=True, text=True).stdout
+    return cache.entry("simfail-table", {"code": cache.files_hash(files)}, build, _no_news).path / "table"
+
+
+@functools.cache
+def scenarios() -> tuple[Scenario, ...]:
+    """The scenario table, in its order. Compiles only the table: no guest, no downloads."""
+    listing = subprocess.run([table_program()], check=True, capture_output=True, text=True).stdout
     return tuple(_scenario(row) for row in json.loads(listing))
 
 

@@ -8,6 +8,9 @@
 #include "gpu.h"
 #include "ioctl.h"
 
+/* panthor_drv.c, 7.3: "1.4 - adds DRM_IOCTL_PANTHOR_BO_SET_LABEL ioctl" */
+#define BO_SET_LABEL_MINOR 4
+
 int bo_create(const struct gpu *gpu, uint64_t size, uint32_t flags, uint32_t vm, uint32_t *handle)
 {
 	struct drm_panthor_bo_create create = {.size = size, .flags = flags, .exclusive_vm_id = vm};
@@ -72,13 +75,11 @@ int bo_export(const struct gpu *gpu, uint32_t handle, int *fd)
 void bo_label(const struct gpu *gpu, uint32_t handle, const char *label)
 {
 	struct drm_panthor_bo_set_label set = {.handle = handle, .label = (uintptr_t)label};
-	int result = drm_call(gpu->fd, DRM_IOCTL_PANTHOR_BO_SET_LABEL, &set);
 
-	/* drm_ioctl() answers EINVAL for a number the driver does not have. */
-	if (result == -EINVAL)
-		note("BO_SET_LABEL: this kernel has none");
-	else
-		step(CALL_BO_SET_LABEL, result, "handle=%u label=%s", handle, label);
+	/* Asking for what is not there would be a second thing that goes wrong. */
+	if (gpu->uapi_minor >= BO_SET_LABEL_MINOR)
+		step(CALL_BO_SET_LABEL, drm_call(gpu->fd, DRM_IOCTL_PANTHOR_BO_SET_LABEL, &set),
+		     "handle=%u label=%s", handle, label);
 }
 
 int vm_bind(const struct gpu *gpu, uint32_t vm, uint32_t flags, struct drm_panthor_vm_bind_op *ops,

@@ -188,7 +188,7 @@ void run_firmware_dead(void)
 
 	if (stub_begin_rebind() && lose_firmware(&work, "mcu-dead")) {
 		/* Job timeout, a reset that fails, and the driver unplugs the device. */
-		for (unsigned int waited = 0; waited < HANG_WAIT_MS && gpu_alive(&work.gpu);
+		for (unsigned int waited = 0; waited < HANG_WAIT_MS && gpu_alive();
 		     waited += JOB_STARTED_MS)
 			sleep_ms(JOB_STARTED_MS);
 		bo_create(&work.gpu, MIB, 0, work.vm, &bo);

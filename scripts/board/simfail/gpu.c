@@ -29,34 +29,47 @@ int drm_call(int fd, unsigned long request, void *argument)
 	return result < 0 ? -errno : 0;
 }
 
-static bool is_panthor(int fd)
+static int ask_version(int fd, int *minor)
 {
 	char name[16] = "";
 	struct drm_version version = {.name = name, .name_len = sizeof(name) - 1};
+	int result = drm_call(fd, DRM_IOCTL_VERSION, &version);
 
-	return !drm_call(fd, DRM_IOCTL_VERSION, &version) && !strcmp(name, "panthor");
+	*minor = version.version_minor;
+	return result ? result : strcmp(name, "panthor") ? -ENODEV : 0;
 }
 
-static const char *find_device(void)
+/* Open one node; -ENODEV, and no step, if it is another driver's. */
+static int open_node(struct gpu *gpu, const char *path)
+{
+	int result;
+
+	gpu->fd = open(path, O_RDWR | O_CLOEXEC);
+	if (gpu->fd < 0)
+		return gpu_device ? step(CALL_OPEN, -errno, "%s", path) : -ENODEV;
+	result = ask_version(gpu->fd, &gpu->uapi_minor);
+	if (result == -ENODEV) {
+		gpu_close(gpu);
+		return result;
+	}
+	step(CALL_OPEN, 0, "%s", path);
+	return step(CALL_VERSION, result, "panthor 1.%d", gpu->uapi_minor);
+}
+
+static int open_device(struct gpu *gpu)
 {
 	static char path[32];
 
 	if (gpu_device)
-		return gpu_device;
+		return open_node(gpu, gpu_device);
 	for (int node = FIRST_RENDER_NODE; node <= LAST_RENDER_NODE; node++) {
-		int fd;
-
 		snprintf(path, sizeof(path), "/dev/dri/renderD%d", node);
-		fd = open(path, O_RDWR | O_CLOEXEC);
-		if (fd < 0)
-			continue;
-		if (is_panthor(fd))
+		if (open_node(gpu, path) != -ENODEV) {
 			gpu_device = path;
-		close(fd);
-		if (gpu_device)
-			return gpu_device;
+			return 0;
+		}
 	}
-	return NULL;
+	return -ENODEV;
 }
 
 int gpu_open(struct gpu *gpu)
@@ -67,16 +80,12 @@ int gpu_open(struct gpu *gpu)
 	    .size = sizeof(info),
 	    .pointer = (uintptr_t)&info,
 	};
-	const char *path = find_device();
 	int result;
 
 	gpu->fd = -1;
-	if (!path) {
-		not_possible("no panthor render node in /dev/dri");
-		return -ENODEV;
-	}
-	gpu->fd = open(path, O_RDWR | O_CLOEXEC);
-	result = step(CALL_OPEN, gpu->fd < 0 ? -errno : 0, "%s", path);
+	result = open_device(gpu);
+	if (result == -ENODEV)
+		not_possible("no panthor render node in /dev/dri that may be opened");
 	if (result)
 		return result;
 	result = drm_call(gpu->fd, DRM_IOCTL_PANTHOR_DEV_QUERY, &query);
@@ -99,9 +108,9 @@ void gpu_close(struct gpu *gpu)
 	gpu->fd = -1;
 }
 
-bool gpu_alive(const struct gpu *gpu)
+bool gpu_alive(void)
 {
-	return is_panthor(gpu->fd);
+	return !access(gpu_device, F_OK);
 }
 
 int vm_create(const struct gpu *gpu, uint64_t user_va_range, uint32_t *vm, uint64_t *got_range)

@@ -23,6 +23,7 @@ struct gpu {
 	uint64_t shader_present;
 	uint64_t tiler_present;
 	unsigned int va_bits;
+	int uapi_minor; /* 1.0 in 6.12; panthor_drv.c says what came with each */
 };
 
 /* The render node to use; NULL finds panthor's by asking each (--device sets it). */
@@ -32,8 +33,8 @@ extern const char *gpu_device;
  * so). */
 int gpu_open(struct gpu *gpu);
 void gpu_close(struct gpu *gpu);
-/* Whether the driver has not given the device up; no step. */
-bool gpu_alive(const struct gpu *gpu);
+/* Whether the driver has not given the device up: then the node goes. */
+bool gpu_alive(void);
 
 int vm_create(const struct gpu *gpu, uint64_t user_va_range, uint32_t *vm, uint64_t *got_range);
 int vm_destroy(const struct gpu *gpu, uint32_t vm);
@@ -45,7 +46,7 @@ int bo_mmap_offset(const struct gpu *gpu, uint32_t handle, uint64_t *offset);
 int bo_mmap(const struct gpu *gpu, uint32_t handle, size_t size, void **address);
 int bo_munmap(void *address, size_t size);
 int bo_export(const struct gpu *gpu, uint32_t handle, int *fd);
-/* 6.16 and later. Where the kernel has no such ioctl that is noted, not counted as a failure. */
+/* Since uAPI 1.4 (6.16); nothing is called where the driver says that it is older. */
 void bo_label(const struct gpu *gpu, uint32_t handle, const char *label);
 
 int vm_map(const struct gpu *gpu, uint32_t vm, uint32_t handle, uint64_t va, uint64_t size);

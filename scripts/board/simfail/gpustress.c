@@ -80,7 +80,7 @@ static void add_group(struct stress *stress, uint32_t index)
 	stress->groups[index].stream = address;
 }
 
-/* One job on each queue in one GROUP_SUBMIT, the second waiting for nothing; syncobjs may be 0. */
+/* One job on each queue. A syncobj of 0: nobody waits for that one. */
 static void submit(struct stress *stress, uint32_t index, const uint32_t syncobjs[QUEUES])
 {
 	for (uint32_t queue = 0; queue < QUEUES; queue++) {

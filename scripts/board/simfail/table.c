@@ -43,17 +43,17 @@ const struct scenario scenarios[] = {
 
     /* Fixed limits of the driver. */
     {"vm-33rd", "one VM more than a file may have", CAUSE_KERNEL_CAP, FAILS(VM_CREATE, EBUSY),
-     .limit = {"vms_per_file", 32}, .exact = {CALL_VM_CREATE, 33}, RUN(run_vm_33rd)},
+     .limit = {"vms", 32}, .exact = {CALL_VM_CREATE, 33}, RUN(run_vm_33rd)},
     {"vm-range", "a user VA range that leaves the kernel less than 256 MiB", CAUSE_KERNEL_CAP,
      FAILS(VM_CREATE, EINVAL), .limit = {"min_kernel_va", 256 * MIB}, RUN(run_vm_range)},
     {"bind-past-range", "a bind that ends beyond the VM's user range", CAUSE_KERNEL_CAP,
      FAILS(VM_BIND, EINVAL), .limit = {"user_va_range", 0}, RUN(run_bind_past_range)},
     {"heap-129th", "one tiler heap more than a VM may have", CAUSE_KERNEL_CAP,
-     FAILS(TILER_HEAP_CREATE, EBUSY), .limit = {"heaps_per_vm", 128},
+     FAILS(TILER_HEAP_CREATE, EBUSY), .limit = {"heaps", 128},
      .exact = {CALL_TILER_HEAP_CREATE, 129}, RUN(run_heap_129th)},
     {"group-129th", "one group more than a file may have", CAUSE_KERNEL_CAP,
-     FAILS(GROUP_CREATE, EBUSY), .limit = {"groups_per_file", 128},
-     .exact = {CALL_GROUP_CREATE, 129}, RUN(run_group_129th)},
+     FAILS(GROUP_CREATE, EBUSY), .limit = {"groups", 128}, .exact = {CALL_GROUP_CREATE, 129},
+     RUN(run_group_129th)},
     {"heap-chunk-size", "a tiler heap with chunks larger than 8 MiB", CAUSE_KERNEL_CAP,
      FAILS(TILER_HEAP_CREATE, EINVAL), .limit = {"heap_chunk_size", 8 * MIB},
      RUN(run_heap_chunk_size)},
@@ -129,14 +129,12 @@ const struct scenario scenarios[] = {
 
     /* Several threads and processes. */
     {"processes-one-fails", "four processes at work, the third asks for one VM too many",
-     CAUSE_KERNEL_CAP, FAILS(VM_CREATE, EBUSY), .limit = {"vms_per_file", 32},
-     RUN(run_processes_one_fails)},
+     CAUSE_KERNEL_CAP, FAILS(VM_CREATE, EBUSY), .limit = {"vms", 32}, RUN(run_processes_one_fails)},
     {"threads-one-fails", "four threads at work, the third binds past the VM's user range",
      CAUSE_KERNEL_CAP, FAILS(VM_BIND, EINVAL), .limit = {"user_va_range", 0},
      RUN(run_threads_one_fails)},
     {"child-fails", "a child process asks for one VM too many, its parent is well",
-     CAUSE_KERNEL_CAP, FAILS(VM_CREATE, EBUSY), .limit = {"vms_per_file", 32},
-     RUN(run_child_fails)},
+     CAUSE_KERNEL_CAP, FAILS(VM_CREATE, EBUSY), .limit = {"vms", 32}, RUN(run_child_fails)},
 
     /* Faults of the GPU. The device is lost in the last one, and probed anew after it. */
     /* Linux 6.12 puts a job in error only for a fault that it inherited (panthor_sched.c). */
