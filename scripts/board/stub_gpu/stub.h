@@ -36,7 +36,9 @@ struct cs_context {
 	u32 hung;        /* stopped for good by hang */
 	u32 oom_pending; /* waiting for the driver's answer to TILER_OOM */
 	u32 job_begun;   /* the job at the head of the ring has been counted already */
-	u32 reserved[25];
+	u32 oom_passes;  /* what TILER_OOM reports: render passes in flight, and the heap */
+	u64 oom_heap;
+	u32 reserved[22];
 };
 
 static_assert(sizeof(struct cs_context) * FW_CS_COUNT <= FW_SUSPEND_SIZE);
@@ -60,11 +62,12 @@ struct csg_slot {
 	X(polls)                                                                                   \
 	X(irqs_job)                                                                                \
 	X(irqs_mmu)                                                                                \
-	X(irqs_gpu) X(irqs_reraised) X(resets) X(cache_flushes) X(as_commands) X(boots)            \
-	    X(boot_failures) X(halts) X(doorbells) X(csg_terminate) X(csg_start) X(csg_suspend)    \
-	        X(csg_resume) X(csg_idle_events) X(csg_sync_events) X(jobs) X(instructions)        \
-	            X(runaway_streams) X(sync_writes) X(heap_sets) X(bad_walks) X(injections)      \
-	                X(tiler_oom_events) X(tiler_oom_replies) X(tiler_oom_last_chunk)
+	X(irqs_gpu)                                                                                \
+	X(irqs_reraised) X(resets) X(cache_flushes) X(as_commands) X(boots) X(boot_failures)       \
+	    X(halts) X(doorbells) X(csg_terminate) X(csg_start) X(csg_suspend) X(csg_resume)       \
+	        X(csg_idle_events) X(csg_sync_events) X(jobs) X(instructions) X(runaway_streams)   \
+	            X(sync_writes) X(heap_sets) X(bad_walks) X(injections) X(tiler_oom_events)     \
+	                X(tiler_oom_replies) X(tiler_oom_last_chunk)
 
 struct counters {
 #define X(name) u64 name;
