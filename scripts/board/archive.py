@@ -41,8 +41,8 @@ class Package:
 def run_tool(command: Sequence[str | Path], *, doing: str, cwd: Path | None = None) -> str:
     """Run a build tool and return its stdout.
 
-    Raises :class:`LabError` naming the tool, what it was for and its last words, and ``OSError`` (ENOSPC) where
-    those say that the disk is full.
+    Raises :class:`LabError` naming the tool, what it was for and its last words, and ``OSError`` (ENOSPC)
+    where those say that the disk is full.
     """
     try:
         done = subprocess.run(

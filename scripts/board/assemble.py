@@ -6,6 +6,7 @@ import concurrent.futures
 import shlex
 import shutil
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from . import cache, gpus, guest, models, roots, simfail
@@ -22,6 +23,9 @@ WARM_RUNS = (
     ("-p", "64", "-ub", "64", "-n", "0"),
     ("-p", "128", "-ub", "128", "-n", "0"),
 )
+
+#: Packages (by how their names begin) that decide what is compiled.
+SHADER_PACKAGES = ("mesa-", "libggml", "llama.cpp")
 
 
 def images(kernel: Kernel, say: cache.Say) -> guest.Images:
@@ -44,9 +48,6 @@ def _root_image(say: cache.Say) -> cache.Entry:
     inputs = {"root": root.path.name, "code": cache.files_hash([HERE / "image.py"])}
 
     def build(out: Path) -> None:
-        # Mount points: the root itself stays as it was extracted.
-        for point in ("workload", "share", "src"):
-            (root.path / "root" / point).mkdir(exist_ok=True)
         ext4_image(root.path / "root", out / "root.img")
 
     return cache.entry("root-image", inputs, build, say)
@@ -104,12 +105,13 @@ def _warm_workload(say: cache.Say) -> cache.Entry:
 def _shaders(say: cache.Say) -> cache.Entry:
     """Mesa's shader cache after the warm runs: made once in a guest, the slow part of the whole build.
 
-    It depends on Mesa, the GPU and the models, not on the kernel or the stub's code.
+    It depends on Mesa, ggml's shaders, the GPU and the models, not on the kernel or the stub's code.
     """
+    versions = cache.packages(roots.guest_root(say))
     gpu = gpus.gpu_named(gpus.DEFAULT)
     inputs = {
-        "root": roots.guest_root(say).path.name,
-        "models": models.models(say).path.name,
+        "packages": {name: version for name, version in versions.items() if name.startswith(SHADER_PACKAGES)},
+        "models": [asdict(spec) for spec in models.MODELS],
         "gpu": list(gpus.module_arguments(gpu)),
         "runs": WARM_RUNS,
     }
@@ -123,6 +125,7 @@ def _compile_shaders(out: Path, say: cache.Say) -> None:
         gpu_arguments=gpus.module_arguments(gpus.gpu_named(gpus.DEFAULT)),
         share=out,
         timeout=1500,
+        deterministic=False,
     )
     cached = out / "mesa_shader_cache"
     cached.mkdir()

@@ -1,19 +1,21 @@
-"""``scripts/lab``: build, run, shell, status, clean."""
+"""``scripts/lab``: build, run, shell, native, status, clean."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
 
 import click
 
-from . import assemble, cache, gpus, guest
+from . import assemble, cache, gpus, guest, roots
 from .errors import LabError
 from .kernels import KERNELS, kernel_named
+from .native import native_main
 
 #: RAM below which the kernel, its initramfs and the register file (devicetree.py) do not fit.
 LEAST_MEMORY_MIB = 384
@@ -114,6 +116,13 @@ def shell(**hardware: object) -> None:
     sys.exit(guest.shell(_board(**hardware)))  # type: ignore[arg-type]
 
 
+@cli.command(context_settings={**CONTEXT, "ignore_unknown_options": True})
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def native(command: tuple[str, ...]) -> None:
+    """Run COMMAND in the native root: no board, but Vulkan on llvmpipe at this machine's own speed."""
+    native_main(command)
+
+
 @cli.command(context_settings=CONTEXT)
 @click.option("--kernel", "names", multiple=True, help="Only this kernel's (may be given again).")
 @click.option("--refresh", is_flag=True, help="Look for newer packages: discard what was made from old ones.")
@@ -124,6 +133,7 @@ def build(names: tuple[str, ...], refresh: bool) -> None:
             [entry for entry in cache.entries() if "root" in entry.path.name or "kernel" in entry.path.name]
         )
     start = time.monotonic()
+    roots.native_root(_say)
     for kernel in [kernel_named(name) for name in names] or KERNELS:
         assemble.images(kernel, _say)
     _say(f"all images are there ({time.monotonic() - start:.0f} s), in {cache.cache_root()}")
@@ -194,6 +204,7 @@ def _remove(entries: list[cache.Entry]) -> None:
 
 def main() -> None:
     """Run the command line; a :class:`LabError` is one line and its exit code."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         cli(standalone_mode=False)
     except LabError as error:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -56,6 +58,8 @@ class Board:
     share: Path | None = None
     user: bool = False
     timeout: float = 600.0
+    #: Let instructions be the clock (see ACCELERATOR_DETERMINISTIC); computing takes twice as long with it.
+    deterministic: bool = True
 
 
 def run(
@@ -72,20 +76,31 @@ def run(
         qemu = session.start(ports={name: theirs for name, (_, theirs) in ports.items()})
         for _, theirs in ports.values():
             theirs.close()
+        nobody_reads = threading.Event()
+
+        def pump_out(port: socket.socket, target: IO[bytes]) -> None:
+            try:
+                while chunk := port.recv(65536):
+                    target.write(chunk)
+                    target.flush()
+            except BrokenPipeError:  # as a local command would die of SIGPIPE
+                nobody_reads.set()
+                qemu.kill()
+
         pumps = [
-            threading.Thread(target=_pump_out, args=(ports["stdout"][0], stdout), daemon=True),
-            threading.Thread(target=_pump_out, args=(ports["stderr"][0], stderr), daemon=True),
+            threading.Thread(target=pump_out, args=(ports["stdout"][0], stdout), daemon=True),
+            threading.Thread(target=pump_out, args=(ports["stderr"][0], stderr), daemon=True),
         ]
         if stdin:
             threading.Thread(target=_pump_in, args=(stdin, ports["stdin"][0]), daemon=True).start()
         for pump in pumps:
             pump.start()
-        session.wait(qemu)
+        session.wait(qemu, ended_by_us=nobody_reads.is_set)
         for pump in pumps:
             pump.join()
         for ours, _ in ports.values():
             ours.close()
-        return session.status()
+        return 128 + signal.SIGPIPE if nobody_reads.is_set() else session.status()
 
 
 def shell(board: Board) -> int:
@@ -97,20 +112,12 @@ def shell(board: Board) -> int:
         return session.status()
 
 
-def _pump_out(port: socket.socket, target: IO[bytes]) -> None:
-    while chunk := port.recv(65536):
-        target.write(chunk)
-        target.flush()
-
-
 def _pump_in(source: IO[bytes], port: socket.socket) -> None:
     """Feed the port; closing our side is what the guest reads as end of file."""
-    try:
+    with contextlib.suppress(OSError):  # the guest may end first
         while chunk := os.read(source.fileno(), 65536):
             port.sendall(chunk)
         port.shutdown(socket.SHUT_WR)
-    except OSError:
-        pass  # the guest ended first
 
 
 class _Session:
@@ -159,10 +166,13 @@ class _Session:
     def _machine(self) -> list[str]:
         board, images = self._board, self._board.images
         tree = devicetree(board.cpus, CPU, lambda _line: None)
-        accelerator = ACCELERATOR_DETERMINISTIC if board.cpus == 1 else ACCELERATOR_PARALLEL
+        counting = board.deterministic and board.cpus == 1
+        accelerator = ACCELERATOR_DETERMINISTIC if counting else ACCELERATOR_PARALLEL
         gpu = ",".join(board.gpu_arguments)
         drives = (("root", images.root), ("workload", images.workload))
         return [
+            # However we die, the guest goes with us.
+            *("setpriv", "--pdeathsig", "KILL", "--"),
             *("qemu-system-aarch64", "-M", MACHINE, "-cpu", CPU, *accelerator),
             *("-smp", str(board.cpus), "-m", f"{board.memory_mib}M"),
             *("-display", "none", "-nic", "none", "-monitor", "none", "-no-reboot"),
@@ -196,7 +206,7 @@ class _Session:
             )
         ]
 
-    def wait(self, qemu: subprocess.Popen[bytes]) -> None:
+    def wait(self, qemu: subprocess.Popen[bytes], *, ended_by_us: Callable[[], bool] = lambda: False) -> None:
         """Wait for the guest to power off; end it at the time limit, or when we are interrupted."""
         try:
             qemu.wait(self._board.timeout)
@@ -210,7 +220,7 @@ class _Session:
             if qemu.poll() is None:
                 qemu.kill()
                 qemu.wait()
-        if qemu.returncode != 0:
+        if qemu.returncode != 0 and not ended_by_us():
             words = (self._scratch / "qemu.log").read_text(errors="replace").strip().splitlines()
             raise LabError(f"QEMU failed: {words[-1] if words else f'exit status {qemu.returncode}'}")
 

@@ -44,7 +44,7 @@ def _build(out: Path, kernel: Path, say: cache.Say) -> None:
     # The GPU is there before its driver, as on a board.
     order.insert(order.index("panthor.ko"), "stub_gpu.ko")
     (root / "modules" / "order").write_text("\n".join(order) + "\n")
-    image = firmware.build_firmware()
+    image = firmware.image()
     for directory in gpus.firmware_dirs():
         target = root / "lib" / "firmware" / "arm" / "mali" / directory
         target.mkdir(parents=True)

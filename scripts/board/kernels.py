@@ -12,8 +12,8 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import cache
-from .archive import Archive, run_tool
+from . import cache, kbuild
+from .archive import Archive, Package, run_tool
 from .errors import LabError
 
 
@@ -36,21 +36,13 @@ KERNELS = (
 MODULES = ("fixed", "panthor", "virtio_blk", "ext4", "9p", "9pnet_virtio", "virtio_console")
 
 #: Packages beside linux-image that newer kernels are split into; taken where the archive has them.
-IMAGE_PARTS = ("linux-binary-{release}", "linux-modules-{release}")
+IMAGE_PARTS = ("linux-binary-{release}-arm64", "linux-modules-{release}-arm64")
 
-#: The suite that tools come from which backports does not carry again.
+#: Where packages come from that the kernel's own suite (backports) does not carry.
 BASE_SUITE = "trixie"
 
-#: What building a module takes: (package, architecture, suite or the kernel's). kbuild's tools run on this
-#: machine but are linked against the suite's glibc, newer than Debian 12's; linux-libc-dev has panthor_drm.h.
-BUILD_PARTS: tuple[tuple[str, str, str | None], ...] = (
-    ("linux-headers-{release}", "arm64", None),
-    ("linux-headers-{version}-common", "amd64", None),
-    ("linux-kbuild-{version}", "amd64", None),
-    ("linux-libc-dev", "amd64", None),
-    ("libc6", "amd64", BASE_SUITE),
-    ("busybox-static", "arm64", BASE_SUITE),  # for the initramfs
-)
+#: Beside what building a module takes: panthor_drm.h for the test programs, busybox for the initramfs.
+TOOL_PACKAGES = (*kbuild.PACKAGES, ("linux-libc-dev", "all"), ("busybox-static", "arm64"))
 
 
 def kernel_named(name: str) -> Kernel:
@@ -70,6 +62,7 @@ def kernel_entry(kernel: Kernel, say: cache.Say) -> cache.Entry:
     inputs = {
         "kernel": asdict(kernel),
         "modules": MODULES,
+        "tools": TOOL_PACKAGES,
         "code": cache.files_hash([Path(__file__)]),
     }
     return cache.entry(f"kernel-{kernel.name}", inputs, lambda out: _build(kernel, out, say), say)
@@ -79,44 +72,44 @@ def _build(kernel: Kernel, out: Path, say: cache.Say) -> None:
     archive = Archive(out / "apt", sorted({kernel.suite, BASE_SUITE}))
     series = re.escape(kernel.series)
     image = archive.newest(rf"linux-image-{series}\.\d+[^-]*-arm64", arch="arm64", suite=kernel.suite)
-    release = image.name.removeprefix("linux-image-")
-    version = release.removesuffix("-arm64")
+    uname = image.name.removeprefix("linux-image-")
+    release = uname.removesuffix("-arm64")
     say(f"kernel {kernel.name}: taking {image.name} {image.version} from {kernel.suite}")
 
+    def named(template: str, arch: str) -> Package:
+        name = template.format(release=release)
+        suite = kernel.suite if archive.has(name, kernel.suite) else BASE_SUITE
+        return archive.newest(re.escape(name), arch=arch, suite=suite)
+
     parts = [image] + [
-        archive.newest(re.escape(part), arch="arm64", suite=kernel.suite)
-        for part in (template.format(release=release) for template in IMAGE_PARTS)
-        if archive.has(part, kernel.suite)
+        named(template, "arm64")
+        for template in IMAGE_PARTS
+        if archive.has(template.format(release=release), kernel.suite)
     ]
-    tools = [
-        archive.newest(
-            re.escape(name.format(release=release, version=version)), arch=arch, suite=suite or kernel.suite
-        )
-        for name, arch, suite in BUILD_PARTS
-    ]
+    tools = [named(template, arch) for template, arch in TOOL_PACKAGES]
     archive.fetch(parts, out / "image")
     archive.fetch(tools, out / "build")
-    _take_image(out, release)
-    _take_modules(out, release)
+    _take_image(out, uname)
+    _take_modules(out, uname)
     shutil.rmtree(out / "image")
     shutil.rmtree(out / "apt")
-    (out / "release").write_text(release)
+    (out / "release").write_text(uname)
     taken = {f"{p.name}:{p.arch}": p.version for p in (*parts, *tools)}
     (out / "packages.json").write_text(json.dumps(taken, indent=1))
 
 
-def _take_image(out: Path, release: str) -> None:
+def _take_image(out: Path, uname: str) -> None:
     found = [p for p in (out / "image").rglob("vmlinuz*") if p.is_file()]
     if len(found) != 1:
-        raise LabError(f"the packages of kernel {release} hold {len(found)} vmlinuz files, expected one")
+        raise LabError(f"the packages of kernel {uname} hold {len(found)} vmlinuz files, expected one")
     shutil.move(found[0], out / "vmlinuz")
 
 
-def _take_modules(out: Path, release: str) -> None:
+def _take_modules(out: Path, uname: str) -> None:
     """Unpack the wanted modules and list them in an order in which insmod finds its dependencies loaded."""
-    tree = next(iter((out / "image").rglob(f"lib/modules/{release}/kernel")), None)
+    tree = next(iter((out / "image").rglob(f"lib/modules/{uname}/kernel")), None)
     if tree is None:
-        raise LabError(f"the packages of kernel {release} hold no modules")
+        raise LabError(f"the packages of kernel {uname} hold no modules")
     by_name = {p.name.split(".ko")[0].replace("-", "_"): p for p in tree.rglob("*.ko*")}
     modules = out / "modules"
     modules.mkdir()
@@ -141,5 +134,5 @@ def _take_modules(out: Path, release: str) -> None:
     for name in MODULES:
         take(name)
     if "panthor.ko" not in order:
-        raise LabError(f"kernel {release} has no panthor.ko: the lab is of no use without it")
+        raise LabError(f"kernel {uname} has no panthor.ko: the lab is of no use without it")
     (modules / "order").write_text("\n".join(order) + "\n")
