@@ -58,7 +58,7 @@ class Layout:
     global_output: int = 0x9000
     first_group_input: int = 0x1_0000
     stream_block: int = 0x100
-    suspend_size: int = PAGE
+    suspend_size: int = 2 * PAGE
     size: int = 0x4_0000
 
     def group_input(self, group: int) -> int:
@@ -217,7 +217,6 @@ def c_header(layout: Layout | None = None) -> str:
 #define FW_SHARED_SIZE\t\t{layout.size:#x}
 #define FW_CSG_COUNT\t\t{layout.groups}
 #define FW_CS_COUNT\t\t{layout.streams}
-#define FW_CS_REGS\t\t{layout.registers}
 #define FW_SUSPEND_SIZE\t\t{layout.suspend_size:#x}
 #define FW_GLB_INPUT\t\t{layout.global_input:#x}
 #define FW_GLB_OUTPUT\t\t{layout.global_output:#x}

@@ -120,12 +120,21 @@ static void update_status(unsigned int g)
 	WRITE_ONCE(csg_out(g)->status_state, state);
 }
 
-/* Where the driver wants a suspended group's state: a page of the MCU's address space. */
-static void *suspend_buffer(unsigned int g)
+/* A suspended group's state lies in a buffer of the driver's, in the MCU's address space. */
+static void move_contexts(unsigned int g, bool save)
 {
-	u64 va = csg_in(g)->suspend_buf;
+	u64 buffer = csg_in(g)->suspend_buf;
+	unsigned int q;
 
-	return va ? mmu_translate(0, va) : NULL;
+	for (q = 0; buffer && q < FW_CS_COUNT; q++) {
+		struct cs_context *cs = &stub.csg[g].cs[q];
+		void *saved = mmu_translate(0, buffer + q * CS_SAVED_SIZE);
+
+		if (saved && save)
+			memcpy(saved, cs, sizeof(*cs));
+		else if (saved)
+			memcpy(cs, saved, sizeof(*cs));
+	}
 }
 
 static void enter_state(unsigned int g, u32 state)
@@ -138,7 +147,6 @@ static void enter_state(unsigned int g, u32 state)
 	};
 	struct csg_slot *slot = &stub.csg[g];
 	unsigned int q;
-	void *saved;
 
 	if (state >= CSG_STATES)
 		return;
@@ -154,18 +162,14 @@ static void enter_state(unsigned int g, u32 state)
 		power_cores(true);
 		break;
 	case CSG_STATE_RESUME:
-		saved = suspend_buffer(g);
-		if (saved)
-			memcpy(slot->cs, saved, sizeof(slot->cs));
+		move_contexts(g, false);
 		for (q = 0; q < FW_CS_COUNT; q++)
 			if (slot->cs[q].oom_pending)
 				cs_tiler_oom(g, q);
 		power_cores(true);
 		break;
 	case CSG_STATE_SUSPEND:
-		saved = suspend_buffer(g);
-		if (saved)
-			memcpy(saved, slot->cs, sizeof(slot->cs));
+		move_contexts(g, true);
 		break;
 	}
 }

@@ -20,8 +20,8 @@
 
 enum irq_line { IRQ_JOB, IRQ_MMU, IRQ_GPU, IRQ_LINES };
 
-/* Registers of a stream, as the control blocks tell the driver and panvk */
-#define CS_REGS FW_CS_REGS
+/* Registers kept for a stream: as many as architecture 12 and later have. 10 and 11 have 96. */
+#define CS_REGS 128
 
 /*
  * What a command stream keeps while its group is suspended. Real firmware saves it in the group's
@@ -30,18 +30,20 @@ enum irq_line { IRQ_JOB, IRQ_MMU, IRQ_GPU, IRQ_LINES };
  */
 struct cs_context {
 	u32 regs[CS_REGS];
-	u64 heap;        /* last HEAP_SET: the tiler heap context's GPU address */
+	u64 heap;     /* last HEAP_SET: the tiler heap context's GPU address */
+	u64 oom_heap; /* what TILER_OOM reports: the heap, and render passes in flight */
+	u32 oom_passes;
+	u32 oom_pending; /* waiting for the driver's answer to TILER_OOM */
 	u32 faulted;     /* error state: reported to sync objects until an ERROR_BARRIER */
 	u32 fatal;       /* stopped for good by cs-fatal */
 	u32 hung;        /* stopped for good by hang */
-	u32 oom_pending; /* waiting for the driver's answer to TILER_OOM */
 	u32 job_begun;   /* the job at the head of the ring has been counted already */
-	u32 oom_passes;  /* what TILER_OOM reports: render passes in flight, and the heap */
-	u64 oom_heap;
-	u32 reserved[22];
 };
 
-static_assert(sizeof(struct cs_context) * FW_CS_COUNT <= FW_SUSPEND_SIZE);
+/* A stream's part of the suspend buffer: whole ones to a page, for pages are translated singly. */
+#define CS_SAVED_SIZE (FW_SUSPEND_SIZE / FW_CS_COUNT)
+static_assert(sizeof(struct cs_context) <= CS_SAVED_SIZE);
+static_assert(SZ_4K % CS_SAVED_SIZE == 0);
 
 struct ring {
 	u64 base;
@@ -63,10 +65,11 @@ struct csg_slot {
 	X(irqs_job)                                                                                \
 	X(irqs_mmu)                                                                                \
 	X(irqs_gpu)                                                                                \
-	X(irqs_reraised) X(resets) X(cache_flushes) X(as_commands) X(boots) X(boot_failures)       \
-	    X(halts) X(doorbells) X(csg_terminate) X(csg_start) X(csg_suspend) X(csg_resume)       \
-	        X(csg_idle_events) X(csg_sync_events) X(jobs) X(instructions) X(runaway_streams)   \
-	            X(sync_writes) X(heap_sets) X(bad_walks) X(injections) X(tiler_oom_events)     \
+	X(irqs_reraised)                                                                           \
+	X(resets) X(cache_flushes) X(as_commands) X(boots) X(boot_failures) X(halts) X(doorbells)  \
+	    X(csg_terminate) X(csg_start) X(csg_suspend) X(csg_resume) X(csg_idle_events)          \
+	        X(csg_sync_events) X(jobs) X(instructions) X(runaway_streams) X(sync_writes)       \
+	            X(heap_sets) X(bad_walks) X(injections) X(tiler_oom_events)                    \
 	                X(tiler_oom_replies) X(tiler_oom_last_chunk)
 
 struct counters {
