@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: MIT
+"""Builds traces that never happened, call by call, to test what is made of them.
+
+Nothing here is clever: a clock that moves by a microsecond a step, and one method a thing that can happen.
+Records are laid out by the same dtypes a recorded trace has.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from panthor_trace.trace.reader import Trace
+from panthor_trace.trace.records import DTYPES
+from panthor_trace.trace.schema import ARRAY_BYTES, COUNTER_COUNT, Counter, ProcessEvent, RecordType
+from panthor_trace.uapi import ioctls, vulkan
+from panthor_trace.uapi.ioc import IOC_READ, IOC_WRITE, ioc
+
+NODE = {"name": "renderD128", "rdev": 226 << 20 | 128, "driver": "panthor"}
+#: Argument sizes of the uAPI of 7.3.
+SIZES = {"BO_CREATE": 24, "VM_BIND": 24, "VM_CREATE": 16, "GEM_CLOSE": 8, "GROUP_CREATE": 56, "SYNCOBJ_WAIT": 40}
+OP_BYTES = 48
+
+
+class SyntheticTrace:
+    """A run of one process (``pid``), built in the order of time."""
+
+    def __init__(self, pid: int = 100) -> None:
+        self.pid = self.tid = pid
+        self.now = 1_000_000
+        self.records: dict[RecordType, list[np.void]] = {kind: [] for kind in RecordType}
+        self.layers = {
+            name: {"live": True, "why": ""} for name in ("process", "ioctl", "vulkan", "exception")
+        }
+        self._handle = 0
+
+    def _tick(self) -> int:
+        self.now += 1000
+        return self.now
+
+    def _new(self, kind: RecordType, enter_ns: int) -> np.void:
+        record: np.void = np.zeros(1, DTYPES[kind])[0]
+        record["head"]["type"] = kind
+        record["head"]["tgid"] = self.pid
+        record["head"]["tid"] = self.tid
+        record["head"]["enter_ns"] = enter_ns
+        self.records[kind].append(record)
+        return record
+
+    def ioctl(
+        self,
+        name: str,
+        before: Mapping[str, int] | None = None,
+        after: Mapping[str, int] | None = None,
+        *,
+        ret: int = 0,
+        size: int | None = None,
+        array: bytes = b"",
+    ) -> None:
+        """One ioctl; ``ret`` is negative for an errno. ``after`` holds what differs from ``before``."""
+        enter = self._tick()
+        for offset in range(0, len(array), ARRAY_BYTES):
+            part = array[offset : offset + ARRAY_BYTES]
+            piece = self._new(RecordType.ARRAY, enter)
+            piece["offset"], piece["length"] = offset, len(part)
+            piece["bytes"][: len(part)] = np.frombuffer(part, np.uint8)
+        record = self._new(RecordType.IOCTL, enter)
+        known = ioctls.BY_NAME[name]
+        record["cmd"] = ioc(IOC_READ | IOC_WRITE, "d", known.number, size or SIZES.get(name, 16))
+        record["fd"], record["rdev"], record["ret"] = 5, NODE["rdev"], ret
+        record["array_bytes"] = len(array)
+        for when, values in (("before", before or {}), ("after", {**(before or {}), **(after or {})})):
+            for field in known.fields:
+                if field.name in values:
+                    value = np.array([values[field.name]], f"<{field.type}").view(np.uint8)
+                    record[when][field.offset : field.end] = value
+        record["exit_ns"] = self._tick()
+
+    def bo_create(self, size: int, *, error: int = 0, flags: int = 0) -> int:
+        """A BO_CREATE; returns the handle."""
+        if error:
+            self.ioctl("BO_CREATE", {"size": size, "flags": flags}, ret=-error)
+            return 0
+        self._handle += 1
+        self.ioctl("BO_CREATE", {"size": size, "flags": flags}, {"handle": self._handle})
+        return self._handle
+
+    def bo_close(self, handle: int) -> None:
+        """A GEM_CLOSE."""
+        self.ioctl("GEM_CLOSE", {"handle": handle})
+
+    def vm_bind(self, *ops: tuple[int, int], error: int = 0, failing: int = 0, unmap: bool = False) -> None:
+        """A synchronous VM_BIND of (handle, size) operations; ``failing`` is the index it stopped at."""
+        packed = b""
+        for index, (handle, size) in enumerate(ops):
+            words = np.zeros(1, [("flags", "<u4"), ("handle", "<u4"), ("offset", "<u8"), ("va", "<u8"),
+                                 ("size", "<u8"), ("syncs", "<u8", 2)])  # fmt: skip
+            words["flags"] = (1 << 28) if unmap else 0
+            words["handle"], words["size"], words["va"] = handle, size, 0x1000_0000 + (index << 20)
+            packed += words.tobytes()
+        arguments = {"vm_id": 1, "ops_stride": OP_BYTES, "ops_count": len(ops)}
+        after = {"ops_count": failing} if error else {}
+        self.ioctl("VM_BIND", arguments, after, ret=-error, array=packed)
+
+    @contextmanager
+    def vulkan(self, name: str, *args: int, result: int = 0, pointee: bytes = b"") -> Iterator[None]:
+        """A Vulkan call; what happens in the block happens inside it."""
+        record = self._new(RecordType.VULKAN, self._tick())
+        record["function"] = [function.name for function in vulkan.FUNCTIONS].index(name)
+        record["args"][: len(args)] = args
+        record["result"] = result
+        record["pointee"][: len(pointee)] = np.frombuffer(pointee, np.uint8)
+        yield
+        record["exit_ns"] = self._tick()
+
+    def call(self, name: str, *args: int, result: int = 0) -> None:
+        """A Vulkan call with nothing inside."""
+        with self.vulkan(name, *args, result=result):
+            pass
+
+    def throw(self, type_name: str) -> None:
+        """A C++ exception."""
+        self._new(RecordType.EXCEPTION, self._tick())["type_name"] = type_name.encode()
+
+    def fork(self, child: int) -> None:
+        """The process forks."""
+        record = self._new(RecordType.PROCESS, self._tick())
+        record["event"], record["child"] = ProcessEvent.FORK, child
+
+    def process(self, event: ProcessEvent, path: str = "") -> None:
+        """The process executes a file, or exits."""
+        record = self._new(RecordType.PROCESS, self._tick())
+        record["event"], record["path"] = event, path.encode()
+
+    def lose(self, counter: Counter, number: int) -> None:
+        """The BPF side counted ``number`` losses."""
+        values = np.zeros(COUNTER_COUNT, np.uint64)
+        values[counter] = number
+        self._new(RecordType.COUNTERS, self._tick())["values"] = values
+
+    def finish(
+        self, exit_code: int | None = 0, *, nodes: Sequence[Mapping[str, Any]] = (NODE,)
+    ) -> Trace:
+        """The trace as the reader would give it; ``exit_code`` None: the recording never ended."""
+        meta = {
+            "schema_version": 1,
+            "started_monotonic_ns": 1_000_000,
+            "nodes": list(nodes),
+            "layers": self.layers,
+            "vulkan_functions": [function.name for function in vulkan.FUNCTIONS],
+        }
+        records = {
+            kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows
+        }
+        end = None if exit_code is None else {"exit_code": exit_code, "discarded_records": 0}
+        return Trace(meta, records, end)
+
+
+ENOMEM = errno.ENOMEM
+EBUSY = errno.EBUSY
+OUT_OF_DEVICE_MEMORY = -2
