@@ -74,6 +74,12 @@ class Layout:
         return self.group_output(group) + self.stream_block * (stream + 1)
 
 
+def layout_for(directory: str) -> Layout:
+    """The layout for ``arm/mali/<directory>`` (``arch12.8``): streams have more registers from 12 on."""
+    architecture = int(directory.removeprefix("arch").split(".")[0])
+    return Layout(registers=128 if architecture >= 12 else 96)
+
+
 def interface_version(major: int, minor: int, patch: int) -> int:
     """CSF_IFACE_VERSION."""
     return major << 24 | minor << 16 | patch

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """An out-of-tree arm64 module, built against *unpacked* Debian packages on an amd64 host.
 
-Nothing is installed. :data:`PACKAGES` names what has to be unpacked, all into one directory. What stands
-between such a directory and a build, and what is done about each:
+Nothing is installed: ``linux-headers-*-arm64``, ``linux-headers-*-common``, the amd64 ``linux-kbuild-*`` and
+an amd64 ``libc6`` (``kernels.BUILD_PARTS``) are unpacked into one directory. What stands between such a
+directory and a build, and what is done about each:
 
 * the headers' Makefile includes ``/usr/src/…`` by absolute path: a view of the tree (links, and one Makefile
   of our own) is made beside the module;
@@ -26,15 +27,6 @@ from pathlib import Path
 
 from .cache import Say
 from .errors import LabError
-
-#: What ``headers`` must hold, unpacked: (package, architecture); ``{release}`` as in ``7.3.4+deb13``, all from
-#: the suite that kernel comes from, but libc6 from the stable release (trixie) in either case.
-PACKAGES = (
-    ("linux-headers-{release}-arm64", "arm64"),
-    ("linux-headers-{release}-common", "all"),
-    ("linux-kbuild-{release}", "amd64"),
-    ("libc6", "amd64"),
-)
 
 CROSS = "aarch64-linux-gnu-"
 
@@ -131,7 +123,7 @@ def _field(module: Path, field: str) -> str:
 def build_module(source: Path, headers: Path, out: Path, say: Say) -> Path:
     """Build the module in directory ``source`` and return ``out/NAME.ko``, without debug information.
 
-    ``headers`` is where :data:`PACKAGES` are unpacked, and stays as it is; ``out`` must exist. The module's
+    ``headers`` is where the packages are unpacked, and stays as it is; ``out`` must exist. The module's
     name is that of ``source``'s directory. Raises :class:`LabError` if the module does not compile (with the
     first error), a package is missing, or the module turns out to be for another kernel.
     """
