@@ -12,7 +12,7 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import cache, kbuild
+from . import cache
 from .archive import Archive, Package, run_tool
 from .errors import LabError
 
@@ -41,8 +41,16 @@ IMAGE_PARTS = ("linux-binary-{release}-arm64", "linux-modules-{release}-arm64")
 #: Where packages come from that the kernel's own suite (backports) does not carry.
 BASE_SUITE = "trixie"
 
-#: Beside what building a module takes: panthor_drm.h for the test programs, busybox for the initramfs.
-TOOL_PACKAGES = (*kbuild.PACKAGES, ("linux-libc-dev", "all"), ("busybox-static", "arm64"))
+#: (package, architecture) of what building a module takes (see kbuild.py), of panthor_drm.h for the test
+#: programs, and of the initramfs's busybox.
+TOOL_PACKAGES = (
+    ("linux-headers-{release}-arm64", "arm64"),
+    ("linux-headers-{release}-common", "all"),
+    ("linux-kbuild-{release}", "amd64"),
+    ("libc6", "amd64"),
+    ("linux-libc-dev", "all"),
+    ("busybox-static", "arm64"),
+)
 
 
 def kernel_named(name: str) -> Kernel:
