@@ -36,7 +36,7 @@ def _inside(root: Path, path: Path) -> Path:
 
 
 def resolve(root: Path, path: Path) -> Path | None:
-    """Follow symbolic links of ``path`` (inside ``root``), absolute ones within ``root``; None if dangling."""
+    """``path`` inside ``root`` with its links followed, absolute ones within ``root``; None if dangling."""
     for _ in range(_MAX_LINKS):
         outside = _inside(root, path)
         if not outside.is_symlink():

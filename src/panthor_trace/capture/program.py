@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import struct
 import sys
@@ -85,7 +86,7 @@ def import_bcc() -> Any:
     """The distribution's bcc module. Raises TraceError where it is missing."""
     os.environ["BCC_KERNEL_SOURCE"] = str(source.bpf_directory())
     try:
-        import bcc
+        bcc = importlib.import_module("bcc")
     except (ImportError, OSError):
         raise TraceError(
             "the bcc Python module is missing: install python3-bpfcc (Debian, Ubuntu, Armbian) and run "

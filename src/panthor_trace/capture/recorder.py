@@ -124,7 +124,9 @@ def _identity(options: Options) -> Identity | None:
     return Identity.invoking(os.environ) if options.drop else None
 
 
-def _metadata(options: Options, program: Program, nodes: Sequence[Node], identity: Identity | None) -> dict[str, Any]:
+def _metadata(
+    options: Options, program: Program, nodes: Sequence[Node], identity: Identity | None
+) -> dict[str, Any]:
     machine = platform.uname()
     return {
         "tool": "panthor-trace",

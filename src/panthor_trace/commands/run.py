@@ -11,7 +11,9 @@ import click
 from ..errors import TraceError
 
 
-def _assignment(_context: click.Context, _option: click.Parameter, values: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+def _assignment(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> tuple[tuple[str, str], ...]:
     pairs = []
     for value in values:
         name, sign, content = value.partition("=")
@@ -25,7 +27,9 @@ def _assignment(_context: click.Context, _option: click.Parameter, values: tuple
 @click.option("-o", "--output", metavar="DIR", help="Trace directory; must not exist yet.")
 @click.option("--user", metavar="NAME", help="Run the command as this user (default: who ran sudo).")
 @click.option("--no-drop", is_flag=True, help="Run the command as root.")
-@click.option("--env", multiple=True, metavar="NAME=VALUE", callback=_assignment, help="Set a variable for the command.")
+@click.option(
+    "--env", multiple=True, metavar="NAME=VALUE", callback=_assignment, help="Set a variable for the command."
+)
 @click.option("--no-csv", is_flag=True, help="Don't write the tables as CSV.")
 @click.option(
     "--root",

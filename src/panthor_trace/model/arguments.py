@@ -23,7 +23,7 @@ def layout(ioctl: Ioctl, size: int) -> np.dtype[np.void]:
             "formats": [f"<{field.type}" if field.type != "u1" else "u1" for field in known],
             "offsets": [field.offset for field in known],
             "itemsize": size,
-        }  # type: ignore[arg-type]
+        }
     )
 
 

@@ -12,7 +12,18 @@ from ..uapi import ioctls
 from .arguments import bind_operations, decode
 
 #: What a row takes over from the ioctl that made it.
-_FROM_IOCTL = ["ioctl_id", "pid", "tid", "fd", "enter_ns", "exit_ns", "ret", "errno", "vulkan_id", "recording_id"]
+_FROM_IOCTL = [
+    "ioctl_id",
+    "pid",
+    "tid",
+    "fd",
+    "enter_ns",
+    "exit_ns",
+    "ret",
+    "errno",
+    "vulkan_id",
+    "recording_id",
+]
 #: A GEM handle means something only within one open file; a descriptor is the nearest we have to it.
 _FILE = ["pid", "fd", "handle"]
 

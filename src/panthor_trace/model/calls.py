@@ -81,9 +81,11 @@ def _command_buffers(frame: pd.DataFrame, records: np.ndarray) -> pd.Series:
 def _recordings(frame: pd.DataFrame) -> pd.Series:
     """A number for each recording: process, command buffer, and how often it had been begun."""
     owned = frame[frame["command_buffer"].notna()]
-    begun = (owned["function"] == "vkBeginCommandBuffer").groupby(
-        [owned["pid"], owned["command_buffer"]]
-    ).cumsum()
+    begun = (
+        (owned["function"] == "vkBeginCommandBuffer")
+        .groupby([owned["pid"], owned["command_buffer"]])
+        .cumsum()
+    )
     keys = pd.DataFrame({"pid": owned["pid"], "cb": owned["command_buffer"], "begun": begun})
     number = keys.groupby(["pid", "cb", "begun"], sort=False).ngroup()
     return number.astype("Int64").reindex(frame.index)

@@ -15,7 +15,7 @@ from ..uapi import vulkan
 from .buffers import bindings, buffer_objects
 from .calls import ioctl_calls, recordings, vulkan_calls
 from .cxx import type_name
-from .nesting import NONE, enclosing
+from .nesting import NONE, enclosing, parents
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def _failures(trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame) -> p
     thrown = trace.of(RecordType.EXCEPTION)
     tid, at = thrown["head"]["tid"].astype(np.int64), thrown["head"]["enter_ns"].astype(np.int64)
     ordered = calls.sort_values(["tid", "enter_ns"], kind="stable")
-    spans = [ordered[name].to_numpy() for name in ("tid", "enter_ns", "exit_ns")]
-    within = enclosing(*spans, np.full(len(ordered), NONE), tid, at)
+    spans = tuple(ordered[name].to_numpy() for name in ("tid", "enter_ns", "exit_ns"))
+    within = enclosing(spans[0], spans[1], spans[2], parents(*spans), tid, at)
     ids = ordered["vulkan_id"].to_numpy()
     parts = [
         ioctls_failed.assign(kind="ioctl", time_ns=ioctls_failed["exit_ns"]).rename(

@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..verdict import Verdict
-from ..verdict import wording
+from ..verdict import Verdict, wording
 
 _SECOND = 1_000_000_000
 

@@ -63,5 +63,6 @@ class Counter(enum.IntEnum):
     MISSED_PROCESS = 8
     FAULTED = 9
 
+
 #: First bytes of a block of events.bin.
 BLOCK_MAGIC = b"ptr1"

@@ -11,6 +11,7 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ..errors import TraceError
@@ -37,7 +38,7 @@ class TraceWriter:
     def create(cls, path: str, owner: tuple[int, int]) -> TraceWriter:
         """Create directory ``path``; raise TraceError where it exists or cannot be made."""
         try:
-            os.mkdir(path, 0o755)  # noqa: PTH102: os.open's counterpart
+            Path(path).mkdir(0o755)
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileExistsError:
             raise TraceError(
@@ -83,7 +84,7 @@ class TraceWriter:
 
     def discard(self) -> None:
         """Remove the directory and what we put there: the command never ran."""
-        for name in os.listdir(self._directory):  # noqa: PTH208: by handle, not by path
+        for name in os.listdir(self._directory):  # noqa: PTH208 - by handle, not by path
             os.unlink(name, dir_fd=self._directory)
         self.close()
-        os.rmdir(self.path)  # noqa: PTH106
+        Path(self.path).rmdir()

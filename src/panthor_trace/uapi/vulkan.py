@@ -64,9 +64,7 @@ FUNCTIONS: tuple[Function, ...] = (
         True,
         Pointee(1, 56, (("buffer_size", 24, "u8"), ("buffer_usage", 32, "u4"))),
     ),
-    Function(
-        "vkBindBufferMemory", (_DEVICE, ("buffer", 64), ("memory", 64), ("memoryOffset", 64)), True
-    ),
+    Function("vkBindBufferMemory", (_DEVICE, ("buffer", 64), ("memory", 64), ("memoryOffset", 64)), True),
     Function(
         "vkMapMemory",
         (_DEVICE, ("memory", 64), ("offset", 64), ("size", 64), ("flags", 32), ("ppData", 64)),
@@ -100,9 +98,7 @@ FUNCTIONS: tuple[Function, ...] = (
     Function("vkBeginCommandBuffer", (_CB, ("pBeginInfo", 64)), True),
     Function("vkEndCommandBuffer", (_CB,), True),
     Function("vkResetCommandBuffer", (_CB, ("flags", 32)), True),
-    Function(
-        "vkCmdDispatch", (_CB, ("groupCountX", 32), ("groupCountY", 32), ("groupCountZ", 32)), False
-    ),
+    Function("vkCmdDispatch", (_CB, ("groupCountX", 32), ("groupCountY", 32), ("groupCountZ", 32)), False),
     Function(
         "vkCmdDispatchBase",
         (

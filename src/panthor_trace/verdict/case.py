@@ -12,7 +12,6 @@ import pandas as pd
 
 from ..model import Tables
 
-
 #: Exceptions by which a C++ program learns of a Vulkan failure (vulkan.hpp) or of its own limit.
 _OUT_OF_MEMORY = ("OutOfDeviceMemory", "OutOfHostMemory", "bad_alloc")
 #: Kinds of loss that can hide a request to the kernel, and a Vulkan call.
@@ -100,8 +99,8 @@ class Case:
         """The Vulkan call that failed last: the one the program did not get over."""
         if self.vulkan_failures.empty:
             return None
-        last = self.vulkan_failures.iloc[-1]
-        return self.tables.vulkan.loc[int(last["vulkan_id"])]
+        position = int(self.vulkan_failures["vulkan_id"].iloc[-1])
+        return self.tables.vulkan.iloc[position]
 
     def children(self, vulkan_id: int) -> list[int]:
         """A Vulkan call and the calls made inside it."""
@@ -114,16 +113,17 @@ class Case:
 
     def requests_inside(self, call: pd.Series) -> pd.DataFrame:
         """Kernel requests made inside a Vulkan call."""
-        table = self.tables.ioctls
-        return table[table["vulkan_id"].isin(self.children(int(call["vulkan_id"]))).fillna(False).astype(bool)]
+        inside = self.tables.ioctls["vulkan_id"].isin(self.children(int(call["vulkan_id"])))
+        return self.tables.ioctls[inside.fillna(False).astype(bool)]
 
     def requests_of_recording(self, call: pd.Series) -> pd.DataFrame:
         """Kernel requests made while the call's command buffer was recorded, up to the call's end."""
-        table = self.tables.ioctls
+        table: pd.DataFrame = self.tables.ioctls
         if pd.isna(call["recording_id"]):
             return table.iloc[:0]
         belongs = table["recording_id"].eq(call["recording_id"]).fillna(False).astype(bool)
-        return table[belongs & (table["enter_ns"] <= call["exit_ns"])]
+        chosen: pd.DataFrame = table[belongs & (table["enter_ns"] <= call["exit_ns"])]
+        return chosen
 
     def dispatch_of(self, vulkan_id: object) -> pd.Series | None:
         """The dispatch a Vulkan call is, or None."""
@@ -138,5 +138,3 @@ class Case:
         if pd.isna(vulkan_id):  # type: ignore[call-overload]
             return None
         return str(self.tables.vulkan.loc[int(vulkan_id), "function"])  # type: ignore[call-overload]
-
-

@@ -13,11 +13,6 @@ def failing_call(case: Case, row: pd.Series, where: object) -> FailingCall:
     """The failing call (a row of ``vulkan`` or ``ioctls``); ``where`` is the Vulkan call of its cause."""
     vulkan = "function" in row.index
     dispatch = case.dispatch_of(where)
-    groups = None
-    if dispatch is not None and "groups_x" in dispatch.index:
-        values = [dispatch.get(name) for name in ("groups_x", "groups_y", "groups_z")]
-        if all(value is not None and pd.notna(value) for value in values):
-            groups = (int(values[0]), int(values[1]), int(values[2]))
     return FailingCall(
         name=str(row["function"] if vulkan else row["name"]),
         error=str(row["result_name"] if vulkan else row["errno"]),
@@ -26,8 +21,14 @@ def failing_call(case: Case, row: pd.Series, where: object) -> FailingCall:
         since_start_ns=int(row["exit_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
         command_buffer=_optional(row.get("command_buffer")),
         dispatch_number=int(dispatch["number"]) if dispatch is not None else None,
-        workgroups=groups,
+        workgroups=_workgroups(dispatch),
     )
+
+
+def _workgroups(dispatch: pd.Series | None) -> tuple[int, int, int] | None:
+    if dispatch is None or "groups_x" not in dispatch.index or pd.isna(dispatch["groups_x"]):
+        return None  # an indirect dispatch keeps its counts in a buffer
+    return int(dispatch["groups_x"]), int(dispatch["groups_y"]), int(dispatch["groups_z"])
 
 
 def _optional(value: object) -> int | None:

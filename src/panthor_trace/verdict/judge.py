@@ -60,7 +60,7 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
     if failing.workgroups:
         x, y, z = failing.workgroups
         evidence.append(
-            f"dispatch number {failing.dispatch_number} of the process, {x}×{y}×{z} workgroups, was being recorded"
+            f"dispatch {failing.dispatch_number} of the process ({x}x{y}x{z} workgroups) was being recorded"
         )
     return Verdict(
         cause=cause,
@@ -136,7 +136,7 @@ def _program_gave_up(case: Case) -> Verdict | None:
             cause=Cause.APPLICATION,
             kernel_cap=KernelCap.NO,
             refused_by="program",
-            headline=f"the program gave up by itself: it threw {thrown['error']}, and no Vulkan call had failed",
+            headline=f"the program gave up by itself: it threw {thrown['error']}, no Vulkan call had failed",
             confidence=Confidence.HIGH,
             evidence=(f"{thrown['error']} thrown by process {thrown['pid']}",),
             ruled_out=(
@@ -207,7 +207,9 @@ def _nothing_failed(case: Case) -> Verdict:
         else "no panthor device was used: what was seen ran on another Vulkan driver",
     ]
     if case.exit_code:
-        evidence.append(f"the command failed (exit status {case.exit_code}) for a reason outside the GPU's path")
+        evidence.append(
+            f"the command failed (exit status {case.exit_code}) for a reason outside the GPU's path"
+        )
     return _absence(
         case,
         Verdict(
