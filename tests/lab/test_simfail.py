@@ -15,9 +15,8 @@ from board import simfail
 from .conftest import BoardRun
 
 #: Lines of the kernel log that say something is wrong with the driver, or with what it drives.
-DRIVER_TROUBLE = re.compile(
-    r"panthor.*\*ERROR\*|panthor.*timeout|WARNING: |BUG: |Oops|Call trace|stub_gpu:.*not "
-)
+KERNEL_BUG = re.compile(r"WARNING: |BUG: |Oops")
+DRIVER_TROUBLE = re.compile(rf"panthor.*\*ERROR\*|panthor.*timeout|{KERNEL_BUG.pattern}")
 
 SCENARIOS = simfail.scenarios()
 
@@ -53,6 +52,7 @@ def run(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory) 
     assert done.returncode == 0, done.stderr
     files = {path.name: path.read_text(errors="replace") for path in share.iterdir()}
     results = [json.loads(line) for line in files["results"].splitlines()]
+    assert len(results) == len(SCENARIOS), files["steps"][-2000:]
     return Run({result["name"]: result for result in results}, files)
 
 
@@ -96,8 +96,7 @@ def test_injected_faults_reach_the_driver(run: Run, report: str) -> None:
 
 
 def test_injection_breaks_nothing_but_the_gpu(run: Run) -> None:
-    kernel_bugs = re.compile(r"WARNING: |BUG: |Oops|Call trace")
-    assert not [line for line in run.files["faulty.dmesg"].splitlines() if kernel_bugs.search(line)]
+    assert not [line for line in run.files["faulty.dmesg"].splitlines() if KERNEL_BUG.search(line)]
 
 
 def test_everything_is_as_before_afterwards(run: Run) -> None:
@@ -110,19 +109,20 @@ def test_everything_is_as_before_afterwards(run: Run) -> None:
 def test_a_signal_undoes_what_was_begun(board: BoardRun) -> None:
     script = """
     simfail job-hang > /tmp/steps & simfail=$!
-    until grep -q 'inject hang' /tmp/steps; do sleep 0.1; done
+    timeout 20 sh -c 'until grep -q "inject hang" /tmp/steps; do sleep 0.1; done'
     sleep 1; kill -TERM $simfail; wait $simfail; echo "status $?"
     simfail all-well | tail -1
     simfail cgroup-oom-kill > /tmp/steps & simfail=$!
-    until ls -d /sys/fs/cgroup/simfail-*; do sleep 0.01; done > /dev/null 2>&1
-    kill -INT $simfail; kill -TERM $simfail; wait $simfail; echo "status $?"
+    timeout 20 sh -c 'until ls -d /sys/fs/cgroup/simfail-*; do sleep 0.01; done' > /dev/null 2>&1
+    kill -TERM $simfail; wait $simfail; echo "status $?"
     ls -d /sys/fs/cgroup/simfail-* 2> /dev/null
     pgrep simfail
     """
-    lines = board(script).stdout.splitlines()
-    assert lines[:2] == ["status 143", "simfail: all-well: as expected (no failure)"]
-    # A shell's background job ignores SIGINT until the program asks for it, which simfail does.
-    assert lines[2:] in (["status 130"], ["status 143"])
+    assert board(script).stdout.splitlines() == [
+        "status 143",
+        "simfail: all-well: as expected (no failure)",
+        "status 143",
+    ]
 
 
 def test_as_a_program_it_ends_as_vulkan_programs_do(board: BoardRun) -> None:

@@ -181,6 +181,13 @@ void run_firmware_restarts(void)
 	work_end(&work);
 }
 
+static void wait_while(bool alive, unsigned int milliseconds)
+{
+	for (unsigned int waited = 0; waited < milliseconds && gpu_alive() == alive;
+	     waited += JOB_STARTED_MS)
+		sleep_ms(JOB_STARTED_MS);
+}
+
 void run_firmware_dead(void)
 {
 	struct work work = {.gpu.fd = -1};
@@ -188,9 +195,7 @@ void run_firmware_dead(void)
 
 	if (stub_begin_rebind() && lose_firmware(&work, "mcu-dead")) {
 		/* Job timeout, a reset that fails, and the driver unplugs the device. */
-		for (unsigned int waited = 0; waited < HANG_WAIT_MS && gpu_alive();
-		     waited += JOB_STARTED_MS)
-			sleep_ms(JOB_STARTED_MS);
+		wait_while(true, HANG_WAIT_MS);
 		bo_create(&work.gpu, MIB, 0, work.vm, &bo);
 	}
 	/* No clean-up by ioctls: there is nobody to answer them. A mapping would keep the file
@@ -198,4 +203,10 @@ void run_firmware_dead(void)
 	if (work.stream)
 		bo_munmap(work.stream, STREAM_BO_SIZE);
 	gpu_close(&work.gpu);
+	stub_rebind();
+	if (gpu_device) {
+		wait_while(false, FAULT_WAIT_MS);
+		expect(gpu_alive(),
+		       "the driver did not take the device again (its firmware is wanted)");
+	}
 }

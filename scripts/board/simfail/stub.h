@@ -9,8 +9,12 @@
 const char *stub_missing(void);
 /* Clear what was injected now, and again when the scenario ends. */
 bool stub_begin(void);
-/* Before a fault that makes the driver give the device up: have it probed anew afterwards. */
+/*
+ * Before a fault that makes the driver give the device up: have it probed anew, by stub_rebind() or
+ * at the latest when the scenario ends.
+ */
 bool stub_begin_rebind(void);
+void stub_rebind(void);
 /* Write one injection, e.g. "hold" or "tiler-oom heap=0x…". Noted; false (and a difference) if
  * refused. */
 bool stub_inject(const char *injection, ...) __attribute__((format(printf, 1, 2)));
