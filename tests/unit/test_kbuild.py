@@ -85,9 +85,7 @@ def test_the_compiler_wrapper_spells_gcc_14s_option_the_old_way(
 ) -> None:
     _write(tmp_path / "host" / "aarch64-linux-gnu-gcc", '#!/bin/sh\nprintf "%s\\n" "$@"\n')
     monkeypatch.setenv("PATH", f"{tmp_path / 'host'}{os.pathsep}/usr/bin:/bin")
-    monkeypatch.setattr(
-        kbuild.shutil, "which", lambda name: None if name.endswith("14") else _which(tmp_path, name)
-    )
+    monkeypatch.setattr("shutil.which", lambda name: None if name.endswith("14") else _which(tmp_path, name))
     wrapper = kbuild._compiler(tmp_path / "bin")
     words = ["-O2", "-fmin-function-alignment=8", "-DNAME=a b", "-c"]
     done = subprocess.run([wrapper, *words], capture_output=True, text=True, check=True)

@@ -272,31 +272,6 @@ void csg_run_all(void)
 		csg_run(g);
 }
 
-/*
- * Raise the line again for events the driver has left alone from one check to the next, 2 ms apart.
- * INT_CLEAR is one word of memory: a second write before our poll hides the first, and with it
- * which bits were meant.
- */
-static void raise_again(void)
-{
-	u32 waiting = 0, forgotten;
-	unsigned int g;
-
-	for (g = 0; g < FW_CSG_COUNT; g++) {
-		u32 events = (READ_ONCE(csg_in(g)->req) ^ csg_out(g)->ack) & CSG_EVT_MASK;
-
-		if (csg_running(g) &&
-		    (events || READ_ONCE(csg_in(g)->cs_irq_ack) != csg_out(g)->cs_irq_req))
-			waiting |= JOB_INT_CSG_IF(g);
-	}
-	forgotten = waiting & stub.events_waiting & ~stub.irq_raw[IRQ_JOB];
-	stub.events_waiting = waiting;
-	if (forgotten) {
-		stub.count.irqs_reraised++;
-		irq_raise(IRQ_JOB, forgotten);
-	}
-}
-
 /* Returns true while an idle report is due. */
 bool csg_timers(void)
 {
@@ -316,10 +291,6 @@ bool csg_timers(void)
 			stub.count.csg_idle_events++;
 			csg_event(g, CSG_IDLE);
 		}
-	}
-	if (ktime_us_delta(stub.now, stub.events_checked) > 2000) {
-		stub.events_checked = stub.now;
-		raise_again();
 	}
 	return due;
 }

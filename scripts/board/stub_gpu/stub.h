@@ -60,17 +60,36 @@ struct csg_slot {
 };
 
 /* One line each in debugfs "counters"; keep in the order a reader wants */
-#define STUB_COUNTERS(X)                                                                           \
-	X(polls)                                                                                   \
-	X(irqs_job)                                                                                \
-	X(irqs_mmu)                                                                                \
-	X(irqs_gpu)                                                                                \
-	X(irqs_reraised)                                                                           \
-	X(resets) X(cache_flushes) X(as_commands) X(boots) X(boot_failures) X(halts) X(doorbells)  \
-	    X(csg_terminate) X(csg_start) X(csg_suspend) X(csg_resume) X(csg_idle_events)          \
-	        X(csg_sync_events) X(jobs) X(instructions) X(runaway_streams) X(sync_writes)       \
-	            X(heap_sets) X(bad_walks) X(injections) X(tiler_oom_events)                    \
-	                X(tiler_oom_replies) X(tiler_oom_last_chunk)
+/* clang-format off */
+#define STUB_COUNTERS(X) \
+	X(polls) \
+	X(irqs_job) \
+	X(irqs_mmu) \
+	X(irqs_gpu) \
+	X(resets) \
+	X(cache_flushes) \
+	X(as_commands) \
+	X(boots) \
+	X(boot_failures) \
+	X(halts) \
+	X(doorbells) \
+	X(csg_terminate) \
+	X(csg_start) \
+	X(csg_suspend) \
+	X(csg_resume) \
+	X(csg_idle_events) \
+	X(csg_sync_events) \
+	X(jobs) \
+	X(instructions) \
+	X(runaway_streams) \
+	X(sync_writes) \
+	X(heap_sets) \
+	X(bad_walks) \
+	X(injections) \
+	X(tiler_oom_events) \
+	X(tiler_oom_replies) \
+	X(tiler_oom_last_chunk)
+/* clang-format on */
 
 struct counters {
 #define X(name) u64 name;
@@ -103,8 +122,6 @@ struct stub {
 
 	struct csg_slot csg[FW_CSG_COUNT];
 	bool hold; /* injected: leave jobs in their rings */
-	ktime_t events_checked;
-	u32 events_waiting; /* CSGs with an event not taken at that check */
 
 	struct counters count;
 };
