@@ -219,6 +219,8 @@ def c_header(layout: Layout | None = None) -> str:
 #ifndef STUB_GPU_FW_LAYOUT_H
 #define STUB_GPU_FW_LAYOUT_H
 
+/* clang-format off */
+
 #define FW_SHARED_VA\t\t{SHARED_VA:#x}
 #define FW_SHARED_SIZE\t\t{layout.size:#x}
 #define FW_CSG_COUNT\t\t{layout.groups}

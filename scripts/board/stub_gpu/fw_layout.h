@@ -3,6 +3,8 @@
 #ifndef STUB_GPU_FW_LAYOUT_H
 #define STUB_GPU_FW_LAYOUT_H
 
+/* clang-format off */
+
 #define FW_SHARED_VA		0x4000000
 #define FW_SHARED_SIZE		0x40000
 #define FW_CSG_COUNT		8
