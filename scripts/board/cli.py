@@ -128,13 +128,14 @@ def native(command: tuple[str, ...]) -> None:
 @click.option("--refresh", is_flag=True, help="Look for newer packages: discard what was made from old ones.")
 def build(names: tuple[str, ...], refresh: bool) -> None:
     """Build every image a guest needs; what is there already is kept."""
+    kernels = [kernel_named(name) for name in names] or KERNELS
     if refresh:
         _remove(
             [entry for entry in cache.entries() if "root" in entry.path.name or "kernel" in entry.path.name]
         )
     start = time.monotonic()
     roots.native_root(_say)
-    for kernel in [kernel_named(name) for name in names] or KERNELS:
+    for kernel in kernels:
         assemble.images(kernel, _say)
     _say(f"all images are there ({time.monotonic() - start:.0f} s), in {cache.cache_root()}")
 

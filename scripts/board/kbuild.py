@@ -2,7 +2,7 @@
 """An out-of-tree arm64 module, built against *unpacked* Debian packages on an amd64 host.
 
 Nothing is installed: ``linux-headers-*-arm64``, ``linux-headers-*-common``, the amd64 ``linux-kbuild-*`` and
-an amd64 ``libc6`` (``kernels.BUILD_PARTS``) are unpacked into one directory. What stands between such a
+an amd64 ``libc6`` (``kernels.TOOL_PACKAGES``) are unpacked into one directory. What stands between such a
 directory and a build, and what is done about each:
 
 * the headers' Makefile includes ``/usr/src/…`` by absolute path: a view of the tree (links, and one Makefile
