@@ -39,6 +39,9 @@ enum process_event {
 	PROCESS_FORK = 1,
 	PROCESS_EXEC = 2,
 	PROCESS_EXIT = 3,
+	/* The kernel's out-of-memory killer chose this process; the head is of who asked for
+	   memory. */
+	PROCESS_OOM_KILL = 4,
 };
 
 /* What the BPF side counts because it could not record it; an index into counters. */
@@ -129,7 +132,8 @@ struct exception_record {
 struct process_record {
 	struct record_head head;
 	u32 event;
-	/* PROCESS_FORK: the child; the head's tgid is the parent. */
+	/* PROCESS_FORK: the child, the head's tgid being the parent; PROCESS_OOM_KILL: the victim.
+	 */
 	u32 child;
 	char path[PATH_BYTES];
 };

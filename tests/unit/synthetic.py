@@ -22,7 +22,14 @@ from panthor_trace.uapi.ioc import IOC_READ, IOC_WRITE, ioc
 
 NODE = {"name": "renderD128", "rdev": 226 << 20 | 128, "driver": "panthor"}
 #: Argument sizes of the uAPI of 7.3.
-SIZES = {"BO_CREATE": 24, "VM_BIND": 24, "VM_CREATE": 16, "GEM_CLOSE": 8, "GROUP_CREATE": 56, "SYNCOBJ_WAIT": 40}
+SIZES = {
+    "BO_CREATE": 24,
+    "VM_BIND": 24,
+    "VM_CREATE": 16,
+    "GEM_CLOSE": 8,
+    "GROUP_CREATE": 56,
+    "SYNCOBJ_WAIT": 40,
+}
 OP_BYTES = 48
 
 
@@ -136,15 +143,18 @@ class SyntheticTrace:
         record = self._new(RecordType.PROCESS, self._tick())
         record["event"], record["path"] = event, path.encode()
 
+    def oom_kill(self) -> None:
+        """The out-of-memory killer ends the process."""
+        record = self._new(RecordType.PROCESS, self._tick())
+        record["event"], record["child"] = ProcessEvent.OOM_KILL, self.pid
+
     def lose(self, counter: Counter, number: int) -> None:
         """The BPF side counted ``number`` losses."""
         values = np.zeros(COUNTER_COUNT, np.uint64)
         values[counter] = number
         self._new(RecordType.COUNTERS, self._tick())["values"] = values
 
-    def finish(
-        self, exit_code: int | None = 0, *, nodes: Sequence[Mapping[str, Any]] = (NODE,)
-    ) -> Trace:
+    def finish(self, exit_code: int | None = 0, *, nodes: Sequence[Mapping[str, Any]] = (NODE,)) -> Trace:
         """The trace as the reader would give it; ``exit_code`` None: the recording never ended."""
         meta = {
             "schema_version": 1,
@@ -153,9 +163,7 @@ class SyntheticTrace:
             "layers": self.layers,
             "vulkan_functions": [function.name for function in vulkan.FUNCTIONS],
         }
-        records = {
-            kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows
-        }
+        records = {kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows}
         end = None if exit_code is None else {"exit_code": exit_code, "discarded_records": 0}
         return Trace(meta, records, end)
 

@@ -230,3 +230,21 @@ def test_recording_cut_short_is_inconclusive() -> None:
 def test_verdict_is_plain_json() -> None:
     content = verdict_of(begun().finish(0)).as_json()
     assert (content["cause"], content["kernel_cap"]) == ("clean", "no")
+
+
+def test_out_of_memory_killer_is_the_kernels_memory() -> None:
+    run = begun()
+    run.oom_kill()
+    verdict = verdict_of(run.finish(137))
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.KERNEL_MEMORY, KernelCap.NO)
+    assert "out-of-memory killer" in verdict.headline
+
+
+def test_refusal_before_the_out_of_memory_killer_is_named_with_it() -> None:
+    run = begun()
+    run.vm_bind((run.bo_create(4096), 4096), error=ENOMEM)
+    run.oom_kill()
+    verdict = verdict_of(run.finish(137))
+    assert verdict.refusal is not None
+    assert verdict.refusal.ioctl == "VM_BIND"
+    assert any("out-of-memory killer" in fact for fact in verdict.evidence)

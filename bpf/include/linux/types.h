@@ -45,9 +45,16 @@ typedef __u32 __wsum;
 typedef unsigned long size_t;
 typedef long ssize_t;
 typedef unsigned long uintptr_t;
+/* BCC declares a tracepoint's fields by the types its format file names. */
 typedef int pid_t;
+typedef unsigned int uid_t;
+typedef unsigned int gid_t;
+typedef unsigned int dev_t;
+typedef unsigned int gfp_t;
+typedef unsigned short umode_t;
+typedef long long loff_t;
 typedef _Bool bool;
-#define true  1
+#define true 1
 #define false 0
 #ifndef NULL
 #define NULL ((void *)0)

@@ -6,5 +6,5 @@
 #ifndef __LINUX_VERSION_H
 #define __LINUX_VERSION_H
 #define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
-#define LINUX_VERSION_CODE	KERNEL_VERSION(5, 8, 0)
+#define LINUX_VERSION_CODE      KERNEL_VERSION(5, 8, 0)
 #endif

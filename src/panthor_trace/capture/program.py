@@ -24,7 +24,12 @@ from .nodes import Node
 
 TRACEFS = Path("/sys/kernel/tracing")
 _IOCTL_EVENTS = ("syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
-_PROCESS_EVENTS = ("task/task_newtask", "sched/sched_process_exec", "sched/sched_process_exit")
+_PROCESS_EVENTS = (
+    "task/task_newtask",
+    "sched/sched_process_exec",
+    "sched/sched_process_exit",
+)
+_OOM_EVENT = "oom/mark_victim"
 
 _VULKAN_RECORD = struct.Struct("<BBHIIIQQiI7Q64s")
 _IOCTL_RECORD = struct.Struct("<BBHIIIQQqQIIII64s64s")
@@ -111,16 +116,23 @@ class Program:
         offsets = self._ioctl_offsets()
         with stopwatch(self.seconds, "compile"), _captured_stderr() as said:
             try:
-                self._bpf = self._bcc.BPF(text=source.program_source(offsets), cflags=["-Wno-unused-value"])
+                text = source.program_source(offsets, oom=self._has_event(_OOM_EVENT))
+                self._bpf = self._bcc.BPF(text=text, cflags=["-Wno-unused-value"])
             except Exception as error:
                 raise TraceError(self._refusal(error, said()), detail=said()) from None
         self._fill(nodes)
         process = self.layers["process"]
-        process.live, process.probes = True, [f"tracepoint:{event}" for event in _PROCESS_EVENTS]
+        process.live = True
+        for event in (*_PROCESS_EVENTS, _OOM_EVENT):
+            (process.probes if self._has_event(event) else process.missing).append(f"tracepoint:{event}")
+
+    @staticmethod
+    def _has_event(event: str) -> bool:
+        return (TRACEFS / "events" / event).is_dir()
 
     def _ioctl_offsets(self) -> dict[str, int] | None:
         layer = self.layers["ioctl"]
-        absent = [event for event in _IOCTL_EVENTS if not (TRACEFS / "events" / event).is_dir()]
+        absent = [event for event in _IOCTL_EVENTS if not self._has_event(event)]
         if absent:
             layer.why = "the kernel has no system-call tracepoints (CONFIG_FTRACE_SYSCALLS)"
             layer.missing = [f"tracepoint:{event}" for event in absent]

@@ -48,10 +48,17 @@ def pointee_table() -> dict[int, int]:
     return table
 
 
-def program_source(offsets: Mapping[str, int] | None, ring_units: int = DEFAULT_RING_UNITS) -> str:
-    """The whole program. Without ``offsets`` (of btf.file_offsets) the ioctl layer is left out."""
+def program_source(
+    offsets: Mapping[str, int] | None, *, oom: bool = True, ring_units: int = DEFAULT_RING_UNITS
+) -> str:
+    """The whole program.
+
+    Without ``offsets`` (of btf.file_offsets) the ioctl layer is left out; ``oom`` is whether the kernel
+    has the event of its out-of-memory killer.
+    """
     directory = bpf_directory()
-    files = ["record.h", "process.c", *(["ioctl.c"] if offsets is not None else []), "vulkan.c"]
+    files = ["record.h", "process.c", *(["oom.c"] if oom else [])]
+    files += [*(["ioctl.c"] if offsets is not None else []), "vulkan.c"]
     constants = {"RING_UNITS": ring_units, **(offsets or {})}
     parts = ["#include <uapi/linux/ptrace.h>\n"]
     parts += [f"#define {name} {value}\n" for name, value in constants.items()]

@@ -134,7 +134,7 @@ def _failures(trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame) -> p
 
 
 def _processes(trace: Trace) -> pd.DataFrame:
-    """One row a traced process: parent, last executed file, first and last time seen."""
+    """One row a traced process: parent, last executed file, first and last time seen, OOM kill."""
     records = trace.of(RecordType.PROCESS)
     rows: dict[int, dict[str, object]] = {}
     for record in records:  # a handful of rows a trace
@@ -148,8 +148,11 @@ def _processes(trace: Trace) -> pd.DataFrame:
             row["path"] = record["path"].decode(errors="replace")
         elif event == ProcessEvent.EXIT:
             row["exit_ns"] = time_ns
-    frame = pd.DataFrame(list(rows.values()), columns=["pid", "parent", "path", "start_ns", "exit_ns"])
-    return frame.astype({"parent": "Int64", "exit_ns": "Int64"})
+        elif event == ProcessEvent.OOM_KILL:
+            victim = int(record["child"])
+            rows.setdefault(victim, {"pid": victim, "start_ns": time_ns})["oom_killed_ns"] = time_ns
+    frame = pd.DataFrame(list(rows.values()), columns=["pid", "parent", "path", "start_ns", "exit_ns", "oom_killed_ns"])
+    return frame.astype(dict.fromkeys(["parent", "exit_ns", "oom_killed_ns"], "Int64"))
 
 
 def _losses(trace: Trace) -> pd.DataFrame:

@@ -47,6 +47,7 @@ class ProcessEvent(enum.IntEnum):
     FORK = 1
     EXEC = 2
     EXIT = 3
+    OOM_KILL = 4
 
 
 class Counter(enum.IntEnum):

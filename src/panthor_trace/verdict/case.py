@@ -102,6 +102,12 @@ class Case:
         position = int(self.vulkan_failures["vulkan_id"].iloc[-1])
         return self.tables.vulkan.iloc[position]
 
+    @cached_property
+    def oom_killed(self) -> tuple[int, ...]:
+        """Traced processes the kernel's out-of-memory killer ended."""
+        table = self.tables.processes
+        return tuple(int(pid) for pid in table.loc[table["oom_killed_ns"].notna(), "pid"])
+
     def children(self, vulkan_id: int) -> list[int]:
         """A Vulkan call and the calls made inside it."""
         found, fresh = [vulkan_id], [vulkan_id]

@@ -57,6 +57,7 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
     if call is not None:
         how = "recorded into the same command buffer, reported when it ended" if deferred else "in that call"
         evidence.insert(0, f"{wording.call(failing)}; the refused request was made {how}")
+    evidence += [f"process {pid} was ended by the kernel's out-of-memory killer" for pid in case.oom_killed]
     if failing.workgroups:
         x, y, z = failing.workgroups
         evidence.append(
@@ -224,11 +225,29 @@ def _nothing_failed(case: Case) -> Verdict:
     )
 
 
+def _killed_for_memory(case: Case) -> Verdict | None:
+    """The out-of-memory killer ended a process before anything else failed."""
+    if not case.oom_killed:
+        return None
+    return Verdict(
+        cause=Cause.KERNEL_MEMORY,
+        kernel_cap=KernelCap.NO,
+        refused_by="kernel",
+        headline="the kernel ran out of memory and its out-of-memory killer ended the program",
+        confidence=Confidence.MEDIUM if case.blind_to else Confidence.HIGH,
+        evidence=tuple(f"process {pid} was ended by the out-of-memory killer" for pid in case.oom_killed),
+        ruled_out=("a cap: no request to panthor was refused for one",),
+        missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
 #: In this order: what ended the program, what it was refused, what it got over, nothing.
 RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     _vulkan_call_failed,
     _program_gave_up,
     _request_refused,
+    _killed_for_memory,
     _went_on,
     _never_used,
     _nothing_failed,
