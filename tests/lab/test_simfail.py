@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ FAULTY = [s.name for s in SCENARIOS if "inject" in s.needs]
 
 SCRIPT = f"""
 cd /share
+simfail --list --json > table
 simfail --json {" ".join(QUIET)} > results 2> steps
 dmesg > quiet.dmesg
 simfail --json {" ".join(FAULTY)} >> results 2>> steps
@@ -72,6 +74,11 @@ def test_scenario(run: Run, scenario: simfail.Scenario) -> None:
     failed = {(f["call"], f["errno"]) for f in result["failures"]}
     assert failed in [{(f.call, f.errno) for f in outcome.failures} for outcome in scenario.outcomes]
     assert result["calls"].items() >= scenario.exact.items()
+
+
+def test_the_guest_runs_the_table_that_the_tests_read(run: Run) -> None:
+    here = subprocess.run([simfail.table_program()], capture_output=True, text=True, check=True)
+    assert run.files["table"] == here.stdout
 
 
 def test_without_injection_the_driver_has_nothing_to_report(run: Run) -> None:
