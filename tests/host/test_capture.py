@@ -69,9 +69,7 @@ def test_other_processes_are_not_recorded(tmp_path: Path, ioctls: Path) -> None:
     gate = tmp_path / "gate"
     os.mkfifo(gate)
     outsider = os.spawnl(os.P_NOWAIT, "/bin/sh", "sh", "-c", f"read line < {gate}; {ioctls} /dev/null")
-    tables = analysed(
-        tmp_path / "trace", *NODE, "sh", "-c", f"echo go > {gate}; {script}; sleep 0.3"
-    ).tables
+    tables = analysed(tmp_path / "trace", *NODE, "sh", "-c", f"echo go > {gate}; {script}; sleep 0.3").tables
     os.waitpid(outsider, 0)
     assert tables.bos["pid"].nunique() == 1
     assert len(tables.bos) == 23

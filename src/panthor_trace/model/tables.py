@@ -151,7 +151,8 @@ def _processes(trace: Trace) -> pd.DataFrame:
         elif event == ProcessEvent.OOM_KILL:
             victim = int(record["child"])
             rows.setdefault(victim, {"pid": victim, "start_ns": time_ns})["oom_killed_ns"] = time_ns
-    frame = pd.DataFrame(list(rows.values()), columns=["pid", "parent", "path", "start_ns", "exit_ns", "oom_killed_ns"])
+    columns = ["pid", "parent", "path", "start_ns", "exit_ns", "oom_killed_ns"]
+    frame = pd.DataFrame(list(rows.values()), columns=columns)
     return frame.astype(dict.fromkeys(["parent", "exit_ns", "oom_killed_ns"], "Int64"))
 
 

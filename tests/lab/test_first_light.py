@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: MIT
+"""The main job on the emulated board: real llama-bench, real panvk, real panthor, both endings.
+
+One guest a kernel runs the same command twice: with memory enough, then in a memory cgroup too small for
+it. The first run also brings the files into the page cache, so that the second one's limit is spent on the
+GPU's buffers and it ends as reported (status 134) instead of meeting the out-of-memory killer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from panthor_trace.analysis import Analysis, analyse
+from panthor_trace.verdict import Cause, KernelCap
+
+from .conftest import BoardRun
+
+BENCH = "llama-bench -m /models/wide.gguf -p 64 -n 0 -ub 64 -r 1"
+LIMIT = 250 << 20
+ABORTED = 134
+SCRIPT = f"""
+set -u
+export PYTHONPATH=/src/src
+ulimit -c 0
+echo +memory > /sys/fs/cgroup/cgroup.subtree_control
+mkdir /sys/fs/cgroup/tight
+echo {LIMIT} > /sys/fs/cgroup/tight/memory.max
+cd /tmp
+python3 -m panthor_trace -o /share/roomy -- {BENCH} > /share/roomy.out 2> /share/roomy.err
+echo $? > /share/roomy.status
+python3 -m panthor_trace -o /share/tight -- \\
+    sh -c 'echo $$ > /sys/fs/cgroup/tight/cgroup.procs; exec {BENCH}' > /share/tight.out 2> /share/tight.err
+echo $? > /share/tight.status
+ls /sys/kernel/tracing/uprobe_events > /dev/null && cat /sys/kernel/tracing/uprobe_events > /share/left_over
+"""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One traced run as it came back from the guest."""
+
+    status: int
+    out: str
+    err: str
+    analysis: Analysis
+
+
+@pytest.fixture(scope="module")
+def run(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
+    """The runs ``roomy`` and ``tight`` of one guest, by name."""
+    share: Path = tmp_path_factory.mktemp(f"first-light-{kernel}")
+    done = board(SCRIPT, kernel=kernel, memory_mib=830, share=share, timeout=480)
+    assert done.returncode == 0, done.stderr
+
+    def named(name: str) -> Run:
+        texts = [(share / f"{name}.{kind}").read_text() for kind in ("status", "out", "err")]
+        return Run(int(texts[0]), texts[1], texts[2], analyse(share / name))
+
+    return named
+
+
+def test_with_memory_enough_nothing_failed(run: Callable[[str], Run]) -> None:
+    roomy = run("roomy")
+    assert roomy.status == 0, roomy.err
+    assert "pp64" in roomy.out
+    verdict = roomy.analysis.verdict
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.CLEAN, KernelCap.NO)
+    assert verdict.losses == ()
+    assert verdict.headline in roomy.err
+
+
+def test_every_layer_saw_the_run(run: Callable[[str], Run]) -> None:
+    analysis = run("roomy").analysis
+    tables = analysis.tables
+    assert all(layer["live"] for layer in analysis.trace.meta["layers"].values())
+    assert set(tables.ioctls["node"]) == {"renderD128"}
+    counts = tables.ioctls["name"].value_counts()
+    assert counts["BO_CREATE"] == len(tables.bos)
+    assert (
+        tables.binds.groupby("ioctl_id").size() == tables.binds.groupby("ioctl_id")["operations"].first()
+    ).all()
+    assert counts["GROUP_SUBMIT"] > 0
+    assert len(tables.dispatches) > 0
+    assert (tables.dispatches[["groups_x", "groups_y", "groups_z"]] > 0).all().all()
+    assert set(tables.dispatches["end_result"]) == {"VK_SUCCESS"}
+    calls = tables.vulkan["function"].value_counts()
+    assert calls["vkBeginCommandBuffer"] == calls["vkEndCommandBuffer"]
+    assert tables.vulkan["finished"].all()
+
+
+def test_buffers_are_bound_and_owned(run: Callable[[str], Run]) -> None:
+    """Every mapped buffer is one whose creation was seen, and nearly all come from inside a Vulkan call."""
+    tables = run("roomy").analysis.tables
+    maps = tables.binds[tables.binds["operation"] == "map"]
+    assert maps["bo_id"].notna().all()
+    assert tables.bos["vulkan_id"].notna().mean() > 0.9
+
+
+def test_in_the_small_cgroup_the_kernel_refused_memory(run: Callable[[str], Run]) -> None:
+    tight = run("tight")
+    assert tight.status == ABORTED, tight.err
+    assert "vk::CommandBuffer::end: ErrorOutOfDeviceMemory" in tight.err
+    verdict = tight.analysis.verdict
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.KERNEL_MEMORY, KernelCap.NO)
+    assert verdict.refused_by == "kernel"
+    assert verdict.failing_call is not None
+    assert verdict.failing_call.name == "vkEndCommandBuffer"
+    assert verdict.failing_call.error == "VK_ERROR_OUT_OF_DEVICE_MEMORY"
+    refusal = verdict.refusal
+    assert refusal is not None
+    assert refusal.errno == "ENOMEM"
+    assert refusal.ioctl in ("BO_CREATE", "VM_BIND")
+    assert refusal.size is not None
+    assert refusal.size < LIMIT
+    thrown = tight.analysis.tables.failures
+    assert "vk::OutOfDeviceMemoryError" in set(thrown.loc[thrown["kind"] == "exception", "error"])
+
+
+def test_answer_is_the_first_line_after_the_commands_own(run: Callable[[str], Run]) -> None:
+    lines = run("tight").err.splitlines()
+    answers = [
+        index for index, line in enumerate(lines) if line.startswith("kernel cap: NO. the kernel refused")
+    ]
+    own = [index for index, line in enumerate(lines) if "ErrorOutOfDeviceMemory" in line]
+    assert len(answers) == 1
+    assert max(own) < answers[0]
+
+
+def test_start_up_cost_is_recorded_and_probes_are_gone(run: Callable[[str], Run]) -> None:
+    analysis = run("roomy").analysis
+    assert set(analysis.trace.meta["startup_seconds"]) == {"import", "compile", "attach"}
+    assert analysis.trace.path is not None
+    assert (analysis.trace.path.parent / "left_over").read_text() == ""
+    json.dumps(analysis.verdict.as_json())
