@@ -11,7 +11,7 @@ static const u32 int_base[IRQ_LINES] = {
     [IRQ_GPU] = GPU_INT_BASE,
 };
 
-/* Part of the snapshot that must come before irq_take_clears(): see poll.c. */
+/* Part of the snapshot that must come before irq_take_clears(): see main.c. */
 void irq_snapshot_masks(void)
 {
 	enum irq_line line;

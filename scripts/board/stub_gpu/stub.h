@@ -3,7 +3,7 @@
  * A Mali CSF GPU made of a page range, a timer and three interrupt lines.
  *
  * The register file is reserved memory that panthor maps as its device. A timer looks at it every
- * so often and does what the hardware and its firmware would: that is poll.c. Everything below runs
+ * so often and does what the hardware and its firmware would: that is main.c. Everything below runs
  * from that timer or from a debugfs write, always under stub.lock.
  */
 #ifndef STUB_GPU_H
