@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: MIT
+"""The command line's wiring; no process is traced here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from panthor_trace import cli
+from panthor_trace.capture.identity import Identity
+from panthor_trace.errors import TraceError
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        (["--", "report"], ["run", "--", "report"]),
+        (["-o", "x", "--", "cmd"], ["run", "-o", "x", "--", "cmd"]),
+        (["llama-bench", "-m", "x"], ["run", "llama-bench", "-m", "x"]),
+        (["report", "DIR"], ["report", "DIR"]),
+        (["run", "--", "cmd"], ["run", "--", "cmd"]),
+        (["--version"], ["--version"]),
+        ([], ["--help"]),
+    ],
+)
+def test_run_can_be_left_out(given: list[str], meant: list[str]) -> None:
+    assert cli._expand(given) == meant
+
+
+def run_main(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    return int(ended.value.code or 0)
+
+
+def test_missing_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main("report", str(tmp_path / "nothing")) == 125
+    captured = capsys.readouterr()
+    assert captured.err == f"panthor-trace: {tmp_path}/nothing: no such trace\n"
+    assert captured.out == ""
+
+
+def test_unexpected_error_is_one_line_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise RuntimeError("of our own making")
+
+    monkeypatch.setattr(cli.cli, "main", broken)
+    monkeypatch.delenv(cli.DEBUG_VARIABLE, raising=False)
+    assert run_main("report", "x") == 125
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_wrong_option_and_wrong_variable_are_usage_errors(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main("--nonsense", "--", "true") == 2
+    assert run_main("--env", "novalue", "--", "true") == 2
+    assert "'novalue' is not NAME=VALUE" in capsys.readouterr().err
+
+
+def test_nobody_ran_sudo() -> None:
+    assert Identity.invoking({}) is None
+    assert Identity.invoking({"SUDO_UID": "0", "SUDO_GID": "0"}) is None
+    assert Identity.invoking({"SUDO_UID": "not a number", "SUDO_GID": "0"}) is None
+
+
+def test_unknown_user_is_said() -> None:
+    with pytest.raises(TraceError, match="no such user: no-such-user"):
+        Identity.of_user("no-such-user")
