@@ -225,3 +225,21 @@ def test_without_root_one_line_says_so(tmp_path: Path) -> None:
     assert done.returncode == 125
     assert done.stderr.startswith("panthor-trace: recording needs root")
     assert done.stderr.count("\n") == 1
+
+
+def test_interrupt_before_the_command_runs_leaves_nothing(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        tracer("-o", tmp_path / "trace", "--", "touch", str(tmp_path / "ran")),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not (tmp_path / "trace").exists():  # made just before the probes are, which takes a second
+        time.sleep(0.005)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert err.splitlines()[-1] == "panthor-trace: interrupted before the command was started"
+    assert list(tmp_path.iterdir()) == []

@@ -248,3 +248,11 @@ def test_refusal_before_the_out_of_memory_killer_is_named_with_it() -> None:
     assert verdict.refusal is not None
     assert verdict.refusal.ioctl == "VM_BIND"
     assert any("out-of-memory killer" in fact for fact in verdict.evidence)
+
+
+def test_command_that_was_not_seen_makes_absence_inconclusive() -> None:
+    trace = begun().finish(0)
+    assert trace.end is not None
+    verdict = judge(build(trace), trace.meta, {**trace.end, "root_pid": 4242})
+    assert verdict.cause is Cause.INCONCLUSIVE
+    assert any("PID namespace" in reason for reason in verdict.missing)

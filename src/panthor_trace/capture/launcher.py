@@ -125,7 +125,8 @@ class Command:
 
     def release(self) -> None:
         """Let the command run. Returns once it was executed; raises TraceError (126, 127) where not."""
-        os.write(self._go, b"+")
+        with contextlib.suppress(BrokenPipeError):  # killed while it waited: poll() will tell
+            os.write(self._go, b"+")
         os.close(self._go)
         answer = os.read(self._error, _ERRNO.size)
         os.close(self._error)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -178,7 +179,7 @@ def record(options: Options, say: Callable[[str], None]) -> Recording:
     signals = Signals()
     try:
         return _record_into(writer, options, environment, identity, nodes, signals, say)
-    except TraceError:
+    except BaseException:  # raised only as long as the command has not run
         writer.discard()
         raise
     finally:
@@ -232,6 +233,18 @@ def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
 
 
 def _run(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
+    """Record until the command has ended. Whatever fails here, the command is waited for all the same."""
+    try:
+        _drain_until_end(program, command, sink, signals)
+    except Exception as error:
+        sink.failure = sink.failure or f"{type(error).__name__}: {error}"
+        while not command.poll():
+            info = signals.wait(DRAIN_SECONDS)
+            if info is not None:
+                command.pass_on(info)
+
+
+def _drain_until_end(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
     """Drain until the command has ended, then take what is left."""
     next_counters = 0.0
     while not command.poll():
@@ -263,6 +276,7 @@ def _finish(
         "root_pid": command.pid,
         "write_failure": sink.failure,
         "discarded_records": sink.discarded,
+        "tracer_peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
     try:
         writer.write_json("end.json", end)

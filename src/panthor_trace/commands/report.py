@@ -15,11 +15,10 @@ import click
 def report(as_json: bool, directory: Path) -> None:
     """Print the verdict on the trace in DIRECTORY."""
     from ..analysis import analyse
-    from ..report.terminal import lines
+    from ..report.terminal import show
 
     analysis = analyse(directory)
     if as_json:
         click.echo(json.dumps(analysis.verdict.as_json(), indent=1))
         return
-    for line in lines(analysis.verdict, analysis.trace.meta):
-        click.echo(line)
+    show(analysis.verdict, analysis.trace.meta)

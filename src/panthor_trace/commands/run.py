@@ -68,11 +68,10 @@ def run(
 def _report(directory: Path, *, csv: bool) -> None:
     from ..analysis import analyse
     from ..export.csv import export_csv
-    from ..report.terminal import lines
+    from ..report.terminal import show
 
     analysis = analyse(directory)
-    for line in lines(analysis.verdict, analysis.trace.meta):
-        click.echo(line, err=True)
+    show(analysis.verdict, analysis.trace.meta, err=True)
     if csv:
         export_csv(analysis.tables, directory / "csv")
     click.echo(f"trace: {directory} (again: panthor-trace report {directory})", err=True)

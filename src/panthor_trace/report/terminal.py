@@ -3,12 +3,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Any
+
+import click
 
 from ..verdict import Verdict, wording
 
 _SECOND = 1_000_000_000
+
+
+def show(verdict: Verdict, meta: Mapping[str, Any], *, err: bool = False) -> None:
+    """Print the report, its first line bold on a terminal that may be coloured (no-color.org)."""
+    plain = bool(os.environ.get("NO_COLOR"))
+    for number, line in enumerate(lines(verdict, meta)):
+        click.echo(line if number or plain else click.style(line, bold=True), err=err)
 
 
 def lines(verdict: Verdict, meta: Mapping[str, Any]) -> Iterator[str]:

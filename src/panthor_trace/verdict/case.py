@@ -52,6 +52,9 @@ class Case:
                 reasons.append(f"{lost} records of the {layer} layer were lost")
         if kinds & _HIDES_ALL:
             reasons.append("part of what was recorded could not be written to the trace")
+        root = (self.end or {}).get("root_pid")
+        if root is not None and root not in set(self.tables.processes["pid"]):
+            reasons.append(f"the command itself (process {root}) was not seen: is this a PID namespace?")
         if self.end is None:
             reasons.append("the recording ended early (no end.json): what came after is not known")
         return tuple(reasons)
