@@ -78,7 +78,7 @@ def test_link_planted_inside_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_missing_parent_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match="cannot create the trace directory .* No such file"):
+    with pytest.raises(TraceError, match=r"cannot create the trace directory .* No such file"):
         TraceWriter.create(str(tmp_path / "no" / "trace"), ME)
 
 
