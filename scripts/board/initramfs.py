@@ -44,11 +44,10 @@ def _build(out: Path, kernel: Path, say: cache.Say) -> None:
     # The GPU is there before its driver, as on a board.
     order.insert(order.index("panthor.ko"), "stub_gpu.ko")
     (root / "modules" / "order").write_text("\n".join(order) + "\n")
-    image = firmware.image()
     for directory in gpus.firmware_dirs():
         target = root / "lib" / "firmware" / "arm" / "mali" / directory
         target.mkdir(parents=True)
-        (target / "mali_csffw.bin").write_bytes(image)
+        (target / "mali_csffw.bin").write_bytes(firmware.image(firmware.layout_for(directory)))
     _pack(root, out / "initrd.gz")
     run_tool(["rm", "-rf", root, out / "module"], doing="cleaning up")
 
