@@ -9,7 +9,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
+import termios
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -108,7 +110,11 @@ def shell(board: Board) -> int:
     with _Session(board, "shell") as session:
         columns, lines = shutil.get_terminal_size()
         session.job("size", f"rows {lines} cols {columns}\n")
-        session.wait(session.start(console=True))
+        settings = termios.tcgetattr(sys.stdin)
+        try:
+            session.wait(session.start(console=True))
+        finally:  # QEMU makes the terminal raw, and restores it only where it ends by itself
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, settings)
         return session.status()
 
 
