@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import errno
+import time
 
+import numpy as np
 import pytest
 
 from panthor_trace.model import build
 from panthor_trace.trace.reader import Trace
-from panthor_trace.trace.schema import Counter
+from panthor_trace.trace.schema import Counter, RecordType
 from panthor_trace.verdict import Cause, Confidence, KernelCap, Verdict, judge
 
 from .synthetic import EBUSY, ENOMEM, OUT_OF_DEVICE_MEMORY, SyntheticTrace
@@ -256,3 +258,30 @@ def test_command_that_was_not_seen_makes_absence_inconclusive() -> None:
     verdict = judge(build(trace), trace.meta, {**trace.end, "root_pid": 4242})
     assert verdict.cause is Cause.INCONCLUSIVE
     assert any("PID namespace" in reason for reason in verdict.missing)
+
+
+def test_request_refused_then_granted_is_recovered_and_the_other_is_not() -> None:
+    run = SyntheticTrace()
+    run.bo_create(4096, error=ENOMEM)
+    run.vm_bind((run.bo_create(4096), 4096), error=ENOMEM)
+    verdict = verdict_of(run.finish(0))
+    assert verdict.refusal is not None
+    assert (verdict.refusal.ioctl, verdict.refusal.count) == ("VM_BIND", 1)
+    run.vm_bind((1, 4096))
+    assert verdict_of(run.finish(0)).cause is Cause.RECOVERED
+
+
+def test_a_hundred_thousand_refusals_are_judged_at_once() -> None:
+    """Each looked at on its own would take minutes."""
+    run = SyntheticTrace()
+    run.ioctl("VM_CREATE", ret=-EBUSY)
+    trace = run.finish(0)
+    one = trace.records[RecordType.IOCTL]
+    many = np.repeat(one, 100_000)
+    many["head"]["enter_ns"] += np.arange(len(many), dtype=np.uint64) * 2
+    many["exit_ns"] = many["head"]["enter_ns"] + 1
+    start = time.process_time()
+    verdict = verdict_of(Trace(trace.meta, {RecordType.IOCTL: many}, trace.end))
+    assert verdict.refusal is not None
+    assert verdict.refusal.count == 100_000
+    assert time.process_time() - start < 10

@@ -169,14 +169,17 @@ def ioctl_calls(trace: Trace, calls: pd.DataFrame) -> tuple[pd.DataFrame, np.nda
             "cut": (records["head"]["flags"] & (Flag.ARGUMENT_CUT | Flag.ARRAY_CUT)) != 0,
         }
     )
-    failed = pd.Series(code != 0)
-    pairs = pd.Series(list(zip(numbers, code, strict=True)), dtype=object)[failed]
-    frame["failed"] = failed & ~pairs.map(lambda pair: ioctls.is_ordinary(*pair)).reindex(
-        frame.index, fill_value=False
-    ).astype(bool)
+    frame["failed"] = (code != 0) & ~_ordinary(numbers, code)
     frame["vulkan_id"] = _nullable(_enclosing_calls(frame, calls))
     frame["recording_id"] = _recording_of(frame, calls)
     return frame, records
+
+
+def _ordinary(numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Which errnos are part of normal operation; looked up once for each kind there is."""
+    kinds, place = np.unique(np.stack([numbers, codes]), axis=1, return_inverse=True)
+    known = [ioctls.is_ordinary(int(number), int(code)) for number, code in kinds.T]
+    return np.asarray(known, dtype=bool)[place.reshape(-1)] if len(known) else np.zeros(0, bool)
 
 
 def _node_names(trace: Trace, records: np.ndarray) -> pd.Series:

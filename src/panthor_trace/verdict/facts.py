@@ -69,6 +69,20 @@ def recovered_later(case: Case, row: pd.Series) -> bool:
     return bool((later[answer].ge(0).fillna(False)).any())
 
 
+def for_good(case: Case, refused: pd.DataFrame) -> pd.DataFrame:
+    """Those refused requests (rows of ``ioctls``) whose like did not later succeed in the same process.
+
+    A whole column at a time: a program may poll with a request that is refused a million times.
+    """
+    table = case.tables.ioctls
+    granted = table[table["ret"].ge(0).fillna(False).astype(bool)]
+    last = granted.groupby(["pid", "name"])["enter_ns"].max()
+    keys = pd.MultiIndex.from_frame(refused[["pid", "name"]])
+    succeeded = last.reindex(keys).fillna(-1).to_numpy()
+    chosen: pd.DataFrame = refused[succeeded <= refused["exit_ns"].to_numpy()]
+    return chosen
+
+
 def unbound_buffers(case: Case, requests: pd.DataFrame) -> list[int]:
     """Sizes of buffers that were made and closed among ``requests`` without an attempt to bind them.
 

@@ -11,7 +11,7 @@ import pandas as pd
 from ..model import Tables
 from . import wording
 from .case import Case
-from .facts import failing_call, recovered_later, refusal_of, unbound_buffers
+from .facts import failing_call, for_good, recovered_later, refusal_of, unbound_buffers
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
 
@@ -155,8 +155,7 @@ def _request_refused(case: Case) -> Verdict | None:
         return None
     direct = set(case.tables.ioctls["pid"]) - set(case.tables.vulkan["pid"])
     table = case.tables.ioctls
-    open_ = table[table["failed"] & (table["pid"].isin(direct) | case.ended_badly)]
-    open_ = open_[[not recovered_later(case, row) for _, row in open_.iterrows()]] if len(open_) else open_
+    open_ = for_good(case, table[table["failed"] & (table["pid"].isin(direct) | case.ended_badly)])
     return _kernel_verdict(case, open_, None, deferred=False) if len(open_) else None
 
 
