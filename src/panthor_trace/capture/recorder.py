@@ -29,6 +29,8 @@ DRAIN_SECONDS = 0.02
 #: How often records go to the file: what a kill -9 of the tracer can lose.
 FLUSH_SECONDS = 0.1
 _COUNTERS_SECONDS = 1.0
+#: So many records in one drain mean that the ring fills fast: drain again without a pause.
+_BUSY_RECORDS = 2000
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,7 @@ class EventSink:
         self._batches: list[list[bytes]] = [[] for _ in range(256)]
         self._counters: list[int] = []
         self._next_flush = 0.0
+        self.received = 0
         #: Why the trace could not be written any further, and how many records that cost.
         self.failure: str | None = None
         self.discarded = 0
@@ -69,6 +72,7 @@ class EventSink:
     def on_record(self, _context: Any, address: int, size: int) -> int:
         """Ring callback: copies the record and returns 0 (None would cost an exception a record)."""
         record = ctypes.string_at(address, size)
+        self.received += 1
         self._batches[record[0]].append(record)
         return 0
 
@@ -246,7 +250,7 @@ def _run(program: Program, command: Command, sink: EventSink, signals: Signals) 
 
 def _drain_until_end(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
     """Drain until the command has ended, then take what is left."""
-    next_counters = 0.0
+    next_counters, received = 0.0, 0
     while not command.poll():
         program.drain()
         now = time.monotonic()
@@ -254,7 +258,8 @@ def _drain_until_end(program: Program, command: Command, sink: EventSink, signal
             sink.add_counters(program.counters())
             next_counters = now + _COUNTERS_SECONDS
         sink.flush(now=now)
-        info = signals.wait(DRAIN_SECONDS)
+        info = signals.wait(0 if sink.received - received > _BUSY_RECORDS else DRAIN_SECONDS)
+        received = sink.received
         if info is not None:
             command.pass_on(info)
     program.drain()

@@ -9,8 +9,8 @@ from pathlib import Path
 from ..errors import TraceError
 from ..uapi import ioctls, vulkan
 
-#: Units of 4 KiB (bpf/include/asm/page.h): 4 MiB, some 20,000 ioctl records between two drains.
-DEFAULT_RING_UNITS = 1024
+#: Units of 4 KiB (bpf/include/asm/page.h): 8 MiB, some 40,000 ioctl records between two drains.
+DEFAULT_RING_UNITS = 2048
 
 _POINTEE_ARRAY = 1 << 8
 _POINTEE_STRING = 2 << 8
