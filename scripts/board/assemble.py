@@ -37,7 +37,7 @@ def _images(kernel: Kernel, workload: cache.Entry, say: cache.Say) -> guest.Imag
     built = kernel_entry(kernel, say)
     return guest.Images(
         kernel=built.path / "vmlinuz",
-        initrd=initramfs(built, say).path / "initrd.gz",
+        initrd=initramfs(kernel, built, say).path / "initrd.gz",
         root=_root_image(say).path / "root.img",
         workload=workload.path / "workload.img",
     )

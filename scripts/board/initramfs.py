@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 from . import cache, firmware, gpus, kbuild
-from .archive import run_tool
 from .errors import LabError
+from .kernels import Kernel
 
 HERE = Path(__file__).parent
 
 
-def initramfs(kernel: cache.Entry, say: cache.Say) -> cache.Entry:
-    """``initrd.gz`` for one kernel, with the stub GPU's module built for it."""
-    sources = [
-        p
-        for p in (HERE / "stub_gpu").iterdir()
-        if p.suffix in {".c", ".h"} or p.name in {"Makefile", "Kbuild"}
-    ]
-    code = [HERE / name for name in ("initramfs.py", "kbuild.py", "firmware.py", "gpus.py")]
+def initramfs(kernel: Kernel, built: cache.Entry, say: cache.Say) -> cache.Entry:
+    """``initrd.gz`` for one kernel, ``built`` being its kernel_entry; the stub GPU's module included."""
+    stub = _stub(kernel, built, say)
+    code = [HERE / name for name in ("initramfs.py", "firmware.py", "gpus.py")]
     inputs = {
-        "kernel": kernel.path.name,
-        "code": cache.files_hash([*sources, *code, *(HERE / "boot").iterdir()]),
+        "kernel": built.path.name,
+        "stub": stub.path.name,
+        "code": cache.files_hash([*code, *(HERE / "boot").iterdir()]),
     }
-    name = kernel.path.name.rsplit("-", 1)[0].replace("kernel", "initramfs")
-    return cache.entry(name, inputs, lambda out: _build(out, kernel.path, say), say)
+    return cache.entry(
+        f"initramfs-{kernel.name}",
+        inputs,
+        lambda out: _build(out, built.path, stub.path / "stub_gpu.ko"),
+        say,
+    )
 
 
-def _build(out: Path, kernel: Path, say: cache.Say) -> None:
-    stub = kbuild.build_module(HERE / "stub_gpu", kernel / "build", out / "module", say)
+def _stub(kernel: Kernel, built: cache.Entry, say: cache.Say) -> cache.Entry:
+    """The stub GPU's module for one kernel."""
+    source = HERE / "stub_gpu"
+    files = [path for path in source.iterdir() if path.suffix in {".c", ".h"} or path.name == "Kbuild"]
+    inputs = {
+        "kernel": built.path.name,
+        "code": cache.files_hash([*files, HERE / "kbuild.py"]),
+    }
+
+    def build(out: Path) -> None:
+        kbuild.build_module(source, built.path / "build", out, say)
+        for leftover in ("bin", "headers", "module"):
+            shutil.rmtree(out / leftover)
+
+    return cache.entry(f"stub-{kernel.name}", inputs, build, say)
+
+
+def _build(out: Path, kernel: Path, stub: Path) -> None:
     root = out / "root"
     for directory in ("bin", "dev", "proc", "sys", "run", "root", "modules"):
         (root / directory).mkdir(parents=True)
@@ -49,7 +67,7 @@ def _build(out: Path, kernel: Path, say: cache.Say) -> None:
         target.mkdir(parents=True)
         (target / "mali_csffw.bin").write_bytes(firmware.image(firmware.layout_for(directory)))
     _pack(root, out / "initrd.gz")
-    run_tool(["rm", "-rf", root, out / "module"], doing="cleaning up")
+    shutil.rmtree(root)
 
 
 def _install(source: Path, target: Path, mode: int) -> None:
