@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -214,6 +215,10 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
+    except OSError as error:
+        hint = " (built as root: use sudo)" if error.errno == errno.EACCES else ""
+        click.echo(f"lab: {error.strerror}: {error.filename}{hint}", err=True)
+        sys.exit(125)
     except (KeyboardInterrupt, click.Abort):
         click.echo("lab: interrupted", err=True)
         sys.exit(130)

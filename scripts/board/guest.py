@@ -201,7 +201,7 @@ class _Session:
         exports = {"job": self._scratch / "job", "src": REPOSITORY}
         if self._board.share:
             exports["share"] = self._board.share
-        # security_model=none: files are the host user's, and a chown the host refuses is no error.
+        # security_model=none: files belong to the host's user, who may not give them away: chown can fail.
         return [
             word
             for tag, path in exports.items()
