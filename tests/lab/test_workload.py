@@ -14,6 +14,7 @@ from .conftest import BoardRun
 WARM_SECONDS = 20
 
 
+@pytest.mark.smoke
 def test_panvk_names_the_gpu(board: BoardRun, kernel: str) -> None:
     done = board("vulkaninfo --summary", kernel=kernel)
     assert done.returncode == 0, done.stderr
@@ -29,6 +30,7 @@ def test_other_gpus_are_what_they_say(board: BoardRun, gpu: str) -> None:
     assert re.search(r"driverName\s+= panvk", done.stdout)
 
 
+@pytest.mark.smoke
 def test_llama_bench_finishes_on_panvk_with_warm_shaders(board: BoardRun, kernel: str) -> None:
     script = """
         for model in minimal wide; do
