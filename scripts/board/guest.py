@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shlex
 import shutil
@@ -78,15 +79,15 @@ def run(
         qemu = session.start(ports={name: theirs for name, (_, theirs) in ports.items()})
         for _, theirs in ports.values():
             theirs.close()
-        nobody_reads = threading.Event()
+        refused: list[OSError] = []  # by whoever was to take the output
 
         def pump_out(port: socket.socket, target: IO[bytes]) -> None:
             try:
                 while chunk := port.recv(65536):
                     target.write(chunk)
                     target.flush()
-            except BrokenPipeError:  # as a local command would die of SIGPIPE
-                nobody_reads.set()
+            except OSError as error:
+                refused.append(error)
                 qemu.kill()
 
         pumps = [
@@ -97,12 +98,16 @@ def run(
             threading.Thread(target=_pump_in, args=(stdin, ports["stdin"][0]), daemon=True).start()
         for pump in pumps:
             pump.start()
-        session.wait(qemu, ended_by_us=nobody_reads.is_set)
+        session.wait(qemu, ended_by_us=lambda: bool(refused))
         for pump in pumps:
             pump.join()
         for ours, _ in ports.values():
             ours.close()
-        return 128 + signal.SIGPIPE if nobody_reads.is_set() else session.status()
+        if not refused:
+            return session.status()
+        if refused[0].errno == errno.EPIPE:  # a local command would have died of SIGPIPE
+            return 128 + signal.SIGPIPE
+        raise LabError(f"cannot pass the command's output on: {refused[0].strerror}; the guest was ended")
 
 
 def shell(board: Board) -> int:

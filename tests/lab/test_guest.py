@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,13 @@ def test_guests_side_by_side_do_not_meet(board: BoardRun) -> None:
 
     with concurrent.futures.ThreadPoolExecutor() as pool:
         assert list(pool.map(write, ["one", "two"])) == ["one", "two"]
+
+
+@pytest.mark.parametrize(("sink", "status"), [("| head -c 2", 141), ("> /dev/full", 125)])
+def test_output_nobody_takes_ends_the_guest(sink: str, status: int) -> None:
+    lab = Path(__file__).parents[2] / "scripts" / "lab"
+    script = f"{{ {lab} run --timeout 100 -- yes; echo $? >&3; }} 3>&2 {sink}"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.stderr.splitlines()[-1] == str(status)
+    assert "Traceback" not in done.stderr
+    assert "Exception" not in done.stderr
