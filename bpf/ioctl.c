@@ -6,11 +6,12 @@
  * A node is known by its device number, read from the file behind the descriptor: descriptors are
  * duplicated, passed and reused, and the same ioctl numbers mean something else on another driver's
  * node. User space fills `nodes` with the device numbers whose driver is panthor. The offsets that
- * lead there (TASK_FILES…) come from the running kernel's BTF.
+ * lead there (TASK_FILES…) come from the running kernel's BTF. Where the ioctl is caught,
+ * IOCTL_HOOK_DRM decides; the records are the same.
  */
 #define DRM_IOCTL_BASE 'd'
 #define IOC_TYPE(cmd)  (((cmd) >> 8) & 0xff)
-#define IOC_NR(cmd)    ((cmd)&0xff)
+#define IOC_NR(cmd)    ((cmd) & 0xff)
 #define IOC_SIZE(cmd)  (((cmd) >> 16) & 0x3fff)
 
 /* What a `pointees` entry says about an ioctl's argument. */
@@ -33,6 +34,7 @@ struct ioctl_in_flight {
 	u32 array_bytes;
 	u32 flags;
 	u32 tgid;
+	u64 file;
 	u8 before[ARGUMENT_BYTES];
 };
 
@@ -41,6 +43,15 @@ BPF_HASH(nodes, u32, u32, 64);
 /* By ioctl number: where in the argument an array or a string is pointed to, or 0. */
 BPF_ARRAY(pointees, u32, 256);
 BPF_HASH(ioctls_in_flight, u32, struct ioctl_in_flight, 4096);
+
+#ifdef IOCTL_HOOK_DRM
+#define DESCRIPTORS_SEARCHED 512
+struct descriptor_key {
+	u64 file;
+	u64 tgid;
+};
+BPF_TABLE("lru_hash", struct descriptor_key, u32, descriptors, 1024);
+#endif
 
 static __always_inline u64 read_pointer(u64 base, u32 offset)
 {
@@ -58,19 +69,22 @@ static __always_inline u32 read_u32(u64 base, u32 offset)
 	return value;
 }
 
-/* current->files->fdt->fd[fd]->f_inode->i_rdev, or 0 where there is no such file. */
-static __always_inline u32 device_number(u32 fd)
+/* current->files->fdt->fd[fd], or 0 where there is no such file. */
+static __always_inline u64 file_behind(u32 fd)
 {
 	u64 files = read_pointer(bpf_get_current_task(), TASK_FILES);
 	u64 table = read_pointer(files, FILES_FDT);
-	u64 file, inode;
 
 	if (!table || fd >= read_u32(table, FDT_MAX_FDS))
 		return 0;
-	file = read_pointer(read_pointer(table, FDT_FD) + 8 * (u64)fd, 0);
-	if (!file)
-		return 0;
-	inode = read_pointer(file, FILE_INODE);
+	return read_pointer(read_pointer(table, FDT_FD) + 8 * (u64)fd, 0);
+}
+
+/* file->f_inode->i_rdev, or 0 where there is no file. */
+static __always_inline u32 device_number(u64 file)
+{
+	u64 inode = file ? read_pointer(file, FILE_INODE) : 0;
+
 	return inode ? read_u32(inode, INODE_RDEV) : 0;
 }
 
@@ -172,26 +186,59 @@ static __always_inline void record_pointee(struct ioctl_in_flight *call)
 	}
 }
 
-TRACEPOINT_PROBE(syscalls, sys_enter_ioctl)
+#ifdef IOCTL_HOOK_DRM
+/*
+ * drm_ioctl() is not told the descriptor. Any one that leads to the file will do, and the one found
+ * last time mostly still does.
+ */
+static __always_inline u32 descriptor_of(u32 tgid, u64 file)
+{
+	struct descriptor_key key = {.file = file, .tgid = tgid};
+	u32 *known = descriptors.lookup(&key);
+	u64 table, slots;
+	u32 fd, limit;
+
+	if (known && file_behind(*known) == file)
+		return *known;
+	table = read_pointer(read_pointer(bpf_get_current_task(), TASK_FILES), FILES_FDT);
+	slots = read_pointer(table, FDT_FD);
+	limit = read_u32(table, FDT_MAX_FDS);
+#pragma clang loop unroll(disable)
+	for (fd = 0; fd < DESCRIPTORS_SEARCHED; fd++) {
+		if (fd >= limit)
+			break;
+		if (read_pointer(slots, 8 * fd) == file) {
+			/* A copy: the verifier follows no loop whose count lies in memory. */
+			u32 found = fd;
+
+			descriptors.update(&key, &found);
+			return fd;
+		}
+	}
+	return NO_DESCRIPTOR;
+}
+#endif
+
+/* A panthor node's ioctl is remembered until it returns; other files' are passed over. */
+static __always_inline int ioctl_enter(u64 pid_tgid, u64 file, u32 fd, u32 cmd, u64 arg)
 {
 	struct ioctl_in_flight call = {};
-	u64 pid_tgid;
-	u32 tid, size;
+	u32 tid = pid_tgid;
+	u32 size;
 
-	if (IOC_TYPE(args->cmd) != DRM_IOCTL_BASE)
-		return 0;
-	pid_tgid = bpf_get_current_pid_tgid();
-	if (!is_traced(pid_tgid))
-		return 0;
-	call.rdev = device_number(args->fd);
+	call.rdev = device_number(file);
 	if (!nodes.lookup(&call.rdev))
 		return 0;
 
 	call.enter_ns = bpf_ktime_get_ns();
-	call.arg = args->arg;
-	call.cmd = args->cmd;
-	call.fd = args->fd;
+	call.arg = arg;
+	call.cmd = cmd;
+	call.fd = fd;
+	call.file = file;
 	call.tgid = pid_tgid >> 32;
+#ifdef IOCTL_HOOK_DRM
+	call.fd = descriptor_of(call.tgid, file);
+#endif
 	if (IOC_SIZE(call.cmd) > ARGUMENT_BYTES)
 		call.flags |= FLAG_ARGUMENT_CUT;
 	size = argument_bytes(call.cmd);
@@ -200,13 +247,12 @@ TRACEPOINT_PROBE(syscalls, sys_enter_ioctl)
 		count(COUNTER_FAULTED);
 	}
 	record_pointee(&call);
-	tid = pid_tgid;
 	if (ioctls_in_flight.update(&tid, &call))
 		count(COUNTER_MISSED_IOCTL);
 	return 0;
 }
 
-TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)
+static __always_inline int ioctl_leave(s64 ret)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct ioctl_in_flight *call = ioctls_in_flight.lookup(&tid);
@@ -223,12 +269,13 @@ TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)
 	}
 	fill_head(&record->head, RECORD_IOCTL, call->flags, call->enter_ns);
 	record->exit_ns = bpf_ktime_get_ns();
-	record->ret = args->ret;
+	record->ret = ret;
 	record->arg = call->arg;
 	record->cmd = call->cmd;
 	record->fd = call->fd;
 	record->rdev = call->rdev;
 	record->array_bytes = call->array_bytes;
+	record->file = call->file;
 	__builtin_memcpy(record->before, call->before, ARGUMENT_BYTES);
 	__builtin_memset(record->after, 0, ARGUMENT_BYTES);
 	size = argument_bytes(call->cmd);
@@ -240,3 +287,45 @@ TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	return 0;
 }
+
+#ifdef IOCTL_HOOK_DRM
+/*
+ * On the DRM path: long drm_ioctl(struct file *, unsigned int cmd, unsigned long arg), the
+ * unlocked_ioctl of every DRM driver. Other processes' system calls pay nothing. A 32-bit process
+ * gets here through drm_compat_ioctl() for all of panthor's ioctls; the few core ones of which DRM
+ * has a 32-bit form of its own (VERSION and older) do not come by.
+ */
+int drm_ioctl_enter(struct pt_regs *ctx)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+
+	if (!is_traced(pid_tgid))
+		return 0;
+	return ioctl_enter(pid_tgid, PT_REGS_PARM1(ctx), 0, PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
+}
+
+int drm_ioctl_leave(struct pt_regs *ctx)
+{
+	if (!is_traced(bpf_get_current_pid_tgid()))
+		return 0;
+	return ioctl_leave(PT_REGS_RC(ctx));
+}
+#else
+/* Where the kernel has no kprobes: every ioctl() of every process comes by here. */
+TRACEPOINT_PROBE(syscalls, sys_enter_ioctl)
+{
+	u64 pid_tgid;
+
+	if (IOC_TYPE(args->cmd) != DRM_IOCTL_BASE)
+		return 0;
+	pid_tgid = bpf_get_current_pid_tgid();
+	if (!is_traced(pid_tgid))
+		return 0;
+	return ioctl_enter(pid_tgid, file_behind(args->fd), args->fd, args->cmd, args->arg);
+}
+
+TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)
+{
+	return ioctl_leave(args->ret);
+}
+#endif

@@ -21,6 +21,9 @@ enum record_type {
 	RECORD_EXCEPTION = 4,
 	RECORD_PROCESS = 5,
 	RECORD_COUNTERS = 6,
+	RECORD_DRIVER = 7,
+	RECORD_KERNEL_STACK = 8,
+	RECORD_MESSAGE = 9,
 };
 
 enum record_flag {
@@ -62,7 +65,17 @@ enum counter {
 	COUNTER_MISSED_PROCESS = 8,
 	/* User memory that could not be read: the record is there, its bytes are not. */
 	COUNTER_FAULTED = 9,
-	COUNTER_COUNT = 16,
+	/* No room in the ring for what a driver function did, for a message of the driver. */
+	COUNTER_LOST_DRIVER = 16,
+	COUNTER_LOST_MESSAGE = 17,
+	/* A driver function was entered, but the map of calls in flight was full. */
+	COUNTER_MISSED_DRIVER = 18,
+	/* Returns that the kernel could not probe (kprobe_profile's misses), summed by user space.
+	 */
+	COUNTER_MISSED_RETURN = 19,
+	/* A kernel stack that could not be kept. */
+	COUNTER_LOST_KERNEL_STACK = 20,
+	COUNTER_COUNT = 32,
 };
 
 /* The largest argument of panthor's ioctls so far is drm_panthor_group_create's, 56 bytes (7.3). */
@@ -76,6 +89,11 @@ enum counter {
 #define POINTEE_BYTES   64
 #define TYPE_NAME_BYTES 128
 #define PATH_BYTES      128
+/* Values recorded of a driver function: arguments, members they lead to. */
+#define DRIVER_VALUES    8
+#define STACK_TEXT_BYTES 1536
+#define MESSAGE_BYTES    224
+#define NO_DESCRIPTOR    0xffffffff
 
 struct record_head {
 	u8 type;
@@ -95,6 +113,7 @@ struct ioctl_record {
 	s64 ret;
 	u64 arg;
 	u32 cmd;
+	/* A descriptor of `file`, or NO_DESCRIPTOR where it was not found. */
 	u32 fd;
 	/* The node, as the kernel encodes a dev_t: major << 20 | minor. */
 	u32 rdev;
@@ -102,6 +121,9 @@ struct ioctl_record {
 	u32 array_bytes;
 	u8 before[ARGUMENT_BYTES];
 	u8 after[ARGUMENT_BYTES];
+	/* The kernel's struct file: the same for all descriptors of one opening. GEM handles, VM,
+	   group and heap ids mean something within it. */
+	u64 file;
 };
 
 /* Part of the array an ioctl's argument points to, as it was at entry; same tid and enter_ns. */
@@ -136,6 +158,43 @@ struct process_record {
 	 */
 	u32 child;
 	char path[PATH_BYTES];
+};
+
+/* What a function of the driver, or of DRM below it, did: a failure, or something no ioctl tells.
+ */
+struct driver_record {
+	struct record_head head;
+	u64 exit_ns;
+	/* enter_ns of the ioctl it was called in on this thread; 0 outside all. */
+	u64 ioctl_ns;
+	/* Sign-extended from what the function returns; 0 for void. */
+	s64 ret;
+	/* Stack pointer at its entry: a function called by another one has a lower one. */
+	u64 sp;
+	/* Index into the trace's own list of probed driver functions (meta.json). */
+	u32 function;
+	/* The process it was done for: the head's, or found by the VM for what a kernel thread
+	   does. 0: not known, or all of them. */
+	u32 owner;
+	/* Kernel stack (kernel_stack_record), or negative. */
+	s32 stack;
+	u32 reserved;
+	/* In the order of the function's row in meta.json. */
+	u64 values[DRIVER_VALUES];
+};
+
+/* A kernel stack by name, innermost frame first, one a line; written by user space. */
+struct kernel_stack_record {
+	struct record_head head;
+	s32 stack;
+	u32 frames;
+	char text[STACK_TEXT_BYTES];
+};
+
+/* A line the driver wrote into the kernel log. */
+struct message_record {
+	struct record_head head;
+	char text[MESSAGE_BYTES];
 };
 
 /* The counters' sums so far; written by user space whenever they have changed. */

@@ -16,7 +16,14 @@ import numpy as np
 
 from panthor_trace.trace.reader import Trace
 from panthor_trace.trace.records import DTYPES
-from panthor_trace.trace.schema import ARRAY_BYTES, COUNTER_COUNT, Counter, ProcessEvent, RecordType
+from panthor_trace.trace.schema import (
+    ARRAY_BYTES,
+    COUNTER_COUNT,
+    SCHEMA_VERSION,
+    Counter,
+    ProcessEvent,
+    RecordType,
+)
 from panthor_trace.uapi import ioctls, vulkan
 from panthor_trace.uapi.ioc import IOC_READ, IOC_WRITE, ioc
 
@@ -157,7 +164,7 @@ class SyntheticTrace:
     def finish(self, exit_code: int | None = 0, *, nodes: Sequence[Mapping[str, Any]] = (NODE,)) -> Trace:
         """The trace as the reader would give it; ``exit_code`` None: the recording never ended."""
         meta = {
-            "schema_version": 1,
+            "schema_version": SCHEMA_VERSION,
             "started_monotonic_ns": 1_000_000,
             "nodes": list(nodes),
             "layers": self.layers,

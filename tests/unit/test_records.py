@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from panthor_trace.capture import program
+from panthor_trace.capture import driver_layer, program
 from panthor_trace.trace import records, schema
 
 HEADER = Path(__file__).parents[2] / "bpf" / "record.h"
@@ -26,6 +26,9 @@ STRUCTS = {
     "exception_record": records.EXCEPTION,
     "process_record": records.PROCESS,
     "counters_record": records.COUNTERS,
+    "driver_record": records.DRIVER,
+    "kernel_stack_record": records.KERNEL_STACK,
+    "message_record": records.MESSAGE,
 }
 ENUMS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "RECORD_": schema.RecordType,
@@ -90,7 +93,11 @@ def test_every_struct_is_compared() -> None:
 
 @pytest.mark.parametrize(
     ("packing", "dtype"),
-    [(program._VULKAN_RECORD, records.VULKAN), (program._IOCTL_RECORD, records.IOCTL)],
+    [
+        (program._VULKAN_RECORD, records.VULKAN),
+        (program._IOCTL_RECORD, records.IOCTL),
+        (driver_layer._STACK_RECORD, records.KERNEL_STACK),
+    ],
 )
 def test_records_made_by_user_space_have_the_layout(packing: struct.Struct, dtype: np.dtype[np.void]) -> None:
     """Distinct values in every member come back where they belong."""
@@ -108,6 +115,8 @@ def test_records_made_by_user_space_have_the_layout(packing: struct.Struct, dtyp
         member = record[name]
         if name == "head":
             flat += [int(member[part]) for part in records.HEAD.names or ()]
+        elif isinstance(member, bytes):
+            flat.append(bytes(member))
         elif member.dtype == np.uint8:
             flat.append(member.tobytes())
         else:

@@ -8,7 +8,6 @@ import ctypes
 import importlib
 import os
 import struct
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,11 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import TraceError
-from ..trace.schema import ARGUMENT_BYTES, Counter, Flag, RecordType
+from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
 from ..uapi import vulkan
 from . import libraries, source
 from .btf import Btf, BtfError, file_offsets
+from .driver_layer import DriverLayer, kernel_symbols
 from .nodes import Node
+from .quiet import captured_stderr
 
 TRACEFS = Path("/sys/kernel/tracing")
 _IOCTL_EVENTS = ("syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
@@ -31,8 +32,14 @@ _PROCESS_EVENTS = (
 )
 _OOM_EVENT = "oom/mark_victim"
 
+_MESSAGE_EVENT = "printk/console"
+#: The hook on the DRM path, and how many threads may be inside it before the kernel misses a return: waits
+#: for sync objects block there.
+_DRM_IOCTL = "drm_ioctl"
+_DRM_MAXACTIVE = 1024
+
 _VULKAN_RECORD = struct.Struct("<BBHIIIQQiI7Q64s")
-_IOCTL_RECORD = struct.Struct("<BBHIIIQQqQIIII64s64s")
+_IOCTL_RECORD = struct.Struct("<BBHIIIQQqQIIII64s64sQ")
 
 
 @dataclass
@@ -57,21 +64,6 @@ def stopwatch(seconds: dict[str, float], name: str) -> Iterator[None]:
         yield
     finally:
         seconds[name] = round(time.monotonic() - start, 3)
-
-
-@contextlib.contextmanager
-def _captured_stderr() -> Iterator[Callable[[], str]]:
-    """libbcc and clang write to descriptor 2 themselves: keep that out of the user's terminal."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    sink = os.memfd_create("bcc-stderr")
-    os.dup2(sink, 2)
-    try:
-        yield lambda: os.pread(sink, 1 << 16, 0).decode(errors="replace")
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
-        os.close(sink)
 
 
 def ensure_tracefs() -> None:
@@ -105,26 +97,72 @@ def import_bcc() -> Any:
 class Program:
     """The loaded program. Closing it, or the end of the process however it comes, detaches every probe."""
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    def __init__(self, nodes: Sequence[Node], ioctl_hook: str = "auto") -> None:
         self.seconds: dict[str, float] = {}
-        self.layers = {name: Layer() for name in ("process", "ioctl", "vulkan", "exception")}
+        self.layers = {name: Layer() for name in ("process", "ioctl", "driver", "vulkan", "exception")}
         self.libraries: list[str] = []
         self._attached: set[tuple[int, int]] = set()
         ensure_tracefs()
         with stopwatch(self.seconds, "import"):
             self._bcc = import_bcc()
-        offsets = self._ioctl_offsets()
-        with stopwatch(self.seconds, "compile"), _captured_stderr() as said:
-            try:
-                text = source.program_source(offsets, oom=self._has_event(_OOM_EVENT))
-                self._bpf = self._bcc.BPF(text=text, cflags=["-Wno-unused-value"])
-            except Exception as error:
-                raise TraceError(self._refusal(error, said()), detail=said()) from None
-        self._fill(nodes)
+        with stopwatch(self.seconds, "symbols"):
+            symbols = kernel_symbols() if nodes else []
+        drm_path = ioctl_hook != "syscall" and any(symbol.name == _DRM_IOCTL for symbol in symbols)
+        #: Where ioctls are caught: "drm" (drm_ioctl) or "syscall" (its tracepoints).
+        self.ioctl_hook = "drm" if drm_path else "syscall"
+        if drm_path and not self._load(nodes):
+            if ioctl_hook == "drm":
+                raise TraceError(f"this kernel cannot probe {_DRM_IOCTL}: try --ioctl-hook syscall")
+            self.ioctl_hook = "syscall"
+        if self.ioctl_hook == "syscall":
+            self._load(nodes)
+        self.driver = DriverLayer(self._bcc, self._bpf, symbols)
+        self._attach_driver(nodes)
         process = self.layers["process"]
         process.live = True
         for event in (*_PROCESS_EVENTS, _OOM_EVENT):
             (process.probes if self._has_event(event) else process.missing).append(f"tracepoint:{event}")
+
+    def _load(self, nodes: Sequence[Node]) -> bool:
+        """Compile, load, fill the maps; False where the hook on the DRM path cannot be attached."""
+        offsets = self._ioctl_offsets()
+        with stopwatch(self.seconds, "compile"), captured_stderr() as said:
+            try:
+                text = source.program_source(
+                    offsets,
+                    oom=self._has_event(_OOM_EVENT),
+                    drm=self.ioctl_hook == "drm",
+                    message=self._has_event(_MESSAGE_EVENT),
+                )
+                self._bpf = self._bcc.BPF(text=text, cflags=["-Wno-unused-value"])
+            except Exception as error:
+                raise TraceError(self._refusal(error, said()), detail=said()) from None
+        self._fill(nodes)
+        if self.ioctl_hook != "drm" or not self.layers["ioctl"].live:
+            return True
+        with captured_stderr():
+            try:
+                self._bpf.attach_kretprobe(
+                    event=_DRM_IOCTL, fn_name="drm_ioctl_leave", maxactive=_DRM_MAXACTIVE
+                )
+                self._bpf.attach_kprobe(event=_DRM_IOCTL, fn_name="drm_ioctl_enter")
+            except Exception:  # bcc raises bare Exception: no kprobes, or blacklisted
+                self._bpf.cleanup()
+                return False
+        return True
+
+    def _attach_driver(self, nodes: Sequence[Node]) -> None:
+        layer = self.layers["driver"]
+        if not nodes:
+            layer.why = "no panthor device on this machine"
+        elif not self.layers["ioctl"].live:
+            layer.why = "it needs the ioctl layer"
+        else:
+            with stopwatch(self.seconds, "attach_driver"), captured_stderr():
+                layer.probes, layer.missing, layer.why = self.driver.attach()
+            layer.live = bool(layer.probes)
+            event = f"tracepoint:{_MESSAGE_EVENT}"
+            (layer.probes if self._has_event(_MESSAGE_EVENT) else layer.missing).append(event)
 
     @staticmethod
     def _has_event(event: str) -> bool:
@@ -133,7 +171,7 @@ class Program:
     def _ioctl_offsets(self) -> dict[str, int] | None:
         layer = self.layers["ioctl"]
         absent = [event for event in _IOCTL_EVENTS if not self._has_event(event)]
-        if absent:
+        if self.ioctl_hook == "syscall" and absent:
             layer.why = "the kernel has no system-call tracepoints (CONFIG_FTRACE_SYSCALLS)"
             layer.missing = [f"tracepoint:{event}" for event in absent]
             return None
@@ -142,7 +180,12 @@ class Program:
         except BtfError as error:
             layer.why = f"a descriptor's device cannot be told: {error}"
             return None
-        layer.live, layer.probes = True, [f"tracepoint:{event}" for event in _IOCTL_EVENTS]
+        layer.live = True
+        layer.probes = (
+            [f"kprobe:{_DRM_IOCTL}", f"kretprobe:{_DRM_IOCTL}"]
+            if self.ioctl_hook == "drm"
+            else [f"tracepoint:{event}" for event in _IOCTL_EVENTS]
+        )
         return offsets
 
     @staticmethod
@@ -209,7 +252,7 @@ class Program:
     def _attach(self, path: Path, symbol: str, enter: str, leave: str | None) -> bool:
         """Both probes or none: an entry without its return would stay in flight for ever."""
         name = str(path)
-        with _captured_stderr():
+        with captured_stderr():
             try:
                 if leave:
                     self._bpf.attach_uretprobe(name=name, sym=symbol, fn_name=leave)
@@ -235,10 +278,20 @@ class Program:
         """Take everything out of the ring."""
         self._bpf.ring_buffer_consume()
 
+    def kernel_stacks(self) -> list[bytes]:
+        """Records of the kernel stacks that are new since the last call."""
+        return self.driver.new_stacks() if self.layers["driver"].live else []
+
     def counters(self) -> list[int]:
         """The counters of what could not be recorded, summed over the CPUs."""
         table = self._bpf["counters"]
-        return [int(table.sum(ctypes.c_int(counter)).value) for counter in Counter]
+        values = [0] * COUNTER_COUNT
+        for counter in Counter:
+            values[counter] = int(table.sum(ctypes.c_int(counter)).value)
+        for function, missed in self.driver.missed_returns().items():
+            which = Counter.MISSED_IOCTL if function == _DRM_IOCTL else Counter.MISSED_RETURN
+            values[which] += missed
+        return values
 
     def unfinished(self) -> dict[RecordType, list[bytes]]:
         """Records of the calls that never returned: blocked, or their thread died inside them."""
@@ -255,11 +308,13 @@ class Program:
                 head = (int(RecordType.IOCTL), flag | call.flags, 0, call.tgid, key.value, 0, call.enter_ns)
                 tail = (call.arg, call.cmd, call.fd, call.rdev, call.array_bytes)
                 found[RecordType.IOCTL].append(
-                    _IOCTL_RECORD.pack(*head, now, 0, *tail, bytes(call.before), bytes(ARGUMENT_BYTES))
+                    _IOCTL_RECORD.pack(
+                        *head, now, 0, *tail, bytes(call.before), bytes(ARGUMENT_BYTES), call.file
+                    )
                 )
         return {kind: records for kind, records in found.items() if records}
 
     def close(self) -> None:
         """Detach every probe."""
-        with _captured_stderr():
+        with captured_stderr():
             self._bpf.cleanup()

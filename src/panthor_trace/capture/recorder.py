@@ -19,6 +19,7 @@ from ..errors import TraceError
 from ..trace.schema import COUNTER_COUNT, SCHEMA_VERSION, RecordType
 from ..trace.writer import TraceWriter
 from ..uapi import vulkan
+from . import driver
 from .identity import Identity, acting_as
 from .launcher import Command, Signals, check_command
 from .nodes import Node, node_at, panthor_nodes
@@ -44,6 +45,8 @@ class Options:
     environment: tuple[tuple[str, str], ...] = ()
     root: Path = Path("/")
     nodes: tuple[str, ...] = ()
+    #: "auto", "drm" or "syscall".
+    ioctl_hook: str = "auto"
 
 
 @dataclass
@@ -153,6 +156,8 @@ def _metadata(
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         },
         "nodes": [node.as_json() for node in nodes],
+        "ioctl_hook": program.ioctl_hook,
+        "driver_functions": driver.as_json(),
         "layers": {name: layer.as_json() for name, layer in program.layers.items()},
         "libraries": program.libraries,
         "startup_seconds": program.seconds,
@@ -203,7 +208,7 @@ def _record_into(
     sink = EventSink(writer)
     program = None
     try:
-        program = Program(nodes)
+        program = Program(nodes, options.ioctl_hook)
         program.attach_libraries(options.root, environment)
         program.open_ring(sink.on_record)
         program.follow(command.pid)
@@ -256,6 +261,7 @@ def _drain_until_end(program: Program, command: Command, sink: EventSink, signal
         now = time.monotonic()
         if now >= next_counters:
             sink.add_counters(program.counters())
+            sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())
             next_counters = now + _COUNTERS_SECONDS
         sink.flush(now=now)
         info = signals.wait(0 if sink.received - received > _BUSY_RECORDS else DRAIN_SECONDS)
@@ -265,6 +271,7 @@ def _drain_until_end(program: Program, command: Command, sink: EventSink, signal
     program.drain()
     for kind, records in program.unfinished().items():
         sink.add(kind, records)
+    sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())
     sink.add_counters(program.counters())
     sink.flush()
 

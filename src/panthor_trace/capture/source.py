@@ -49,17 +49,24 @@ def pointee_table() -> dict[int, int]:
 
 
 def program_source(
-    offsets: Mapping[str, int] | None, *, oom: bool = True, ring_units: int = DEFAULT_RING_UNITS
+    offsets: Mapping[str, int] | None,
+    *,
+    oom: bool = True,
+    drm: bool = True,
+    message: bool = True,
+    ring_units: int = DEFAULT_RING_UNITS,
 ) -> str:
     """The whole program.
 
-    Without ``offsets`` (of btf.file_offsets) the ioctl layer is left out; ``oom`` is whether the kernel
-    has the event of its out-of-memory killer.
+    Without ``offsets`` (of btf.file_offsets) the ioctl layer is left out, and with it the driver layer;
+    ``drm`` is whether ioctls are caught on the DRM path; ``oom`` and ``message`` whether the kernel has the
+    events of its out-of-memory killer and of its log.
     """
     directory = bpf_directory()
     files = ["record.h", "process.c", *(["oom.c"] if oom else [])]
-    files += [*(["ioctl.c"] if offsets is not None else []), "vulkan.c"]
-    constants = {"RING_UNITS": ring_units, **(offsets or {})}
+    files += [*(["ioctl.c", "driver.c"] if offsets is not None else [])]
+    files += [*(["message.c"] if message else []), "vulkan.c"]
+    constants = {"RING_UNITS": ring_units, **({"IOCTL_HOOK_DRM": 1} if drm else {}), **(offsets or {})}
     parts = ["#include <uapi/linux/ptrace.h>\n"]
     parts += [f"#define {name} {value}\n" for name, value in constants.items()]
     for name in files:

@@ -38,6 +38,12 @@ def _assignment(
     help="Root directory the command will run in (chroot, container): its libraries are probed.",
 )
 @click.option("--node", multiple=True, metavar="PATH", help="Take this device node for panthor's.")
+@click.option(
+    "--ioctl-hook",
+    type=click.Choice(["auto", "drm", "syscall"]),
+    default="auto",
+    help="Catch ioctls in DRM (other processes pay nothing) or at every system call.",
+)
 @click.argument("command", nargs=-1, required=True)
 def run(
     output: str | None,
@@ -47,12 +53,13 @@ def run(
     no_csv: bool,
     root: Path,
     node: tuple[str, ...],
+    ioctl_hook: str,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND traced, then say whether the kernel refused it anything."""
     from ..capture.recorder import Options, record
 
-    options = Options(command, output, user, not no_drop, env, root, node)
+    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook)
     recording = record(options, _say)
     for warning in recording.warnings:
         _say(warning)

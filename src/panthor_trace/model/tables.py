@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Trace
-from ..trace.schema import Counter, ProcessEvent, RecordType
+from ..trace.schema import COUNTER_COUNT, Counter, ProcessEvent, RecordType
 from ..uapi import vulkan
 from .buffers import bindings, buffer_objects
 from .calls import ioctl_calls, recordings, vulkan_calls
@@ -159,7 +159,7 @@ def _processes(trace: Trace) -> pd.DataFrame:
 def _losses(trace: Trace) -> pd.DataFrame:
     """One row a kind of loss that happened: what could not be recorded, and how often."""
     counters = trace.of(RecordType.COUNTERS)
-    last = counters["values"][-1] if len(counters) else np.zeros(len(Counter), np.uint64)
+    last = counters["values"][-1] if len(counters) else np.zeros(COUNTER_COUNT, np.uint64)
     rows = [(counter.name.lower(), int(last[counter])) for counter in Counter if last[counter]]
     if trace.torn_bytes:
         rows.append(("torn_bytes", trace.torn_bytes))

@@ -11,8 +11,11 @@ from .schema import (
     ARGUMENT_BYTES,
     ARRAY_BYTES,
     COUNTER_COUNT,
+    DRIVER_VALUES,
+    MESSAGE_BYTES,
     PATH_BYTES,
     POINTEE_BYTES,
+    STACK_TEXT_BYTES,
     TYPE_NAME_BYTES,
     VULKAN_ARGS,
     RecordType,
@@ -42,6 +45,7 @@ IOCTL = np.dtype(
         ("array_bytes", "u4"),
         ("before", "u1", (ARGUMENT_BYTES,)),
         ("after", "u1", (ARGUMENT_BYTES,)),
+        ("file", "u8"),
     ]
 )
 
@@ -64,6 +68,25 @@ PROCESS = np.dtype([("head", HEAD), ("event", "u4"), ("child", "u4"), ("path", f
 
 COUNTERS = np.dtype([("head", HEAD), ("values", "u8", (COUNTER_COUNT,))])
 
+DRIVER = np.dtype(
+    [
+        ("head", HEAD),
+        ("exit_ns", "u8"),
+        ("ioctl_ns", "u8"),
+        ("ret", "i8"),
+        ("sp", "u8"),
+        ("function", "u4"),
+        ("owner", "u4"),
+        ("stack", "i4"),
+        ("reserved", "u4"),
+        ("values", "u8", (DRIVER_VALUES,)),
+    ]
+)
+
+KERNEL_STACK = np.dtype([("head", HEAD), ("stack", "i4"), ("frames", "u4"), ("text", f"S{STACK_TEXT_BYTES}")])
+
+MESSAGE = np.dtype([("head", HEAD), ("text", f"S{MESSAGE_BYTES}")])
+
 #: Layout by record type.
 DTYPES = MappingProxyType(
     {
@@ -73,6 +96,9 @@ DTYPES = MappingProxyType(
         RecordType.EXCEPTION: EXCEPTION,
         RecordType.PROCESS: PROCESS,
         RecordType.COUNTERS: COUNTERS,
+        RecordType.DRIVER: DRIVER,
+        RecordType.KERNEL_STACK: KERNEL_STACK,
+        RecordType.MESSAGE: MESSAGE,
     }
 )
 

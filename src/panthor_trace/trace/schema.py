@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 
 #: Goes up with every change of a record's layout or of the trace's files; see docs/trace-format.md.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 ARGUMENT_BYTES = 64
 ARRAY_BYTES = 192
@@ -17,7 +17,11 @@ VULKAN_ARGS = 7
 POINTEE_BYTES = 64
 TYPE_NAME_BYTES = 128
 PATH_BYTES = 128
-COUNTER_COUNT = 16
+DRIVER_VALUES = 8
+STACK_TEXT_BYTES = 1536
+MESSAGE_BYTES = 224
+NO_DESCRIPTOR = 0xFFFFFFFF
+COUNTER_COUNT = 32
 
 
 class RecordType(enum.IntEnum):
@@ -29,6 +33,9 @@ class RecordType(enum.IntEnum):
     EXCEPTION = 4
     PROCESS = 5
     COUNTERS = 6
+    DRIVER = 7
+    KERNEL_STACK = 8
+    MESSAGE = 9
 
 
 class Flag(enum.IntFlag):
@@ -63,6 +70,11 @@ class Counter(enum.IntEnum):
     UNMATCHED_VULKAN = 7
     MISSED_PROCESS = 8
     FAULTED = 9
+    LOST_DRIVER = 16
+    LOST_MESSAGE = 17
+    MISSED_DRIVER = 18
+    MISSED_RETURN = 19
+    LOST_KERNEL_STACK = 20
 
 
 #: First bytes of a block of events.bin.
