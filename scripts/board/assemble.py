@@ -45,7 +45,7 @@ def _images(kernel: Kernel, workload: cache.Entry, say: cache.Say) -> guest.Imag
 
 def _root_image(say: cache.Say) -> cache.Entry:
     root = roots.guest_root(say)
-    inputs = {"root": root.path.name, "code": cache.files_hash([HERE / "image.py"])}
+    inputs = {"root": root.identity, "code": cache.files_hash([HERE / "image.py"])}
 
     def build(out: Path) -> None:
         ext4_image(root.path / "root", out / "root.img")
@@ -55,12 +55,13 @@ def _root_image(say: cache.Say) -> cache.Entry:
 
 def _programs(say: cache.Say) -> cache.Entry:
     """What goes to /usr/local/bin of the guest: simfail and gpustress, and the scripts of tools/."""
-    uapi = kernel_entry(KERNELS[0], say).path / "build" / "usr" / "include"
+    kernel = kernel_entry(KERNELS[0], say)
+    uapi = kernel.path / "build" / "usr" / "include"
     tools = sorted((HERE / "tools").iterdir())
     sources = sorted(
         p for p in (HERE / "simfail").iterdir() if p.suffix in {".c", ".h"} or p.name == "Makefile"
     )
-    inputs = {"code": cache.files_hash([*tools, *sources, HERE / "simfail.py"]), "uapi": uapi.parents[2].name}
+    inputs = {"code": cache.files_hash([*tools, *sources, HERE / "simfail.py"]), "uapi": kernel.identity}
 
     def build(out: Path) -> None:
         simfail.build_simfail(uapi, out, cross=True, say=say)

@@ -71,6 +71,12 @@ class Entry:
     inputs: Mapping[str, object]
     seconds: float
 
+    @property
+    def identity(self) -> str:
+        """What stands for this entry in the inputs of another: its name, and the package versions in it."""
+        versions = self.path / "packages.json"
+        return f"{self.path.name} {files_hash([versions])}" if versions.exists() else self.path.name
+
 
 def _key(kind: str, inputs: Mapping[str, object]) -> str:
     canonical = json.dumps(inputs, sort_keys=True)
@@ -142,8 +148,30 @@ def entry(kind: str, inputs: Mapping[str, object], build: Callable[[Path], None]
 def entries() -> list[Entry]:
     """All complete entries, by name."""
     root = cache_root()
-    found = (_read(path) for path in sorted(root.glob("*-*")) if path.is_dir())
+    found = (
+        _read(path)
+        for path in sorted(root.glob("*-*"))
+        if path.is_dir() and not path.name.endswith((".partial", ".aside"))
+    )
     return [item for item in found if item]
+
+
+@contextlib.contextmanager
+def set_aside(items: Iterable[Entry]) -> Iterator[None]:
+    """Have ``items`` built anew in the block; should that fail, they are back as they were."""
+    aside = [(item.path, item.path.with_name(f"{item.path.name}.aside")) for item in items]
+    try:
+        for path, hidden in aside:
+            path.rename(hidden)
+        yield
+    except BaseException:
+        for path, hidden in aside:
+            if hidden.exists():
+                shutil.rmtree(path, ignore_errors=True)
+                hidden.rename(path)
+        raise
+    for _, hidden in aside:
+        shutil.rmtree(hidden)
 
 
 def superseded() -> list[Entry]:
@@ -156,6 +184,11 @@ def superseded() -> list[Entry]:
             old.append(newest[kind])
         newest[kind] = item
     return old
+
+
+def from_packages() -> list[Entry]:
+    """Entries that Debian packages were fetched for."""
+    return [item for item in entries() if packages(item)]
 
 
 def packages(item: Entry) -> dict[str, str]:

@@ -126,18 +126,17 @@ def native(command: tuple[str, ...]) -> None:
 
 @cli.command(context_settings=CONTEXT)
 @click.option("--kernel", "names", multiple=True, help="Only this kernel's (may be given again).")
-@click.option("--refresh", is_flag=True, help="Look for newer packages: discard what was made from old ones.")
+@click.option(
+    "--refresh", is_flag=True, help="Take the newest packages; what they replace is kept until then."
+)
 def build(names: tuple[str, ...], refresh: bool) -> None:
     """Build every image a guest needs; what is there already is kept."""
     kernels = [kernel_named(name) for name in names] or KERNELS
-    if refresh:
-        _remove(
-            [entry for entry in cache.entries() if "root" in entry.path.name or "kernel" in entry.path.name]
-        )
     start = time.monotonic()
-    roots.native_root(_say)
-    for kernel in kernels:
-        assemble.images(kernel, _say)
+    with cache.set_aside(cache.from_packages() if refresh else []):
+        roots.native_root(_say)
+        for kernel in kernels:
+            assemble.images(kernel, _say)
     _say(f"all images are there ({time.monotonic() - start:.0f} s), in {cache.cache_root()}")
 
 

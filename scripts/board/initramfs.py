@@ -18,7 +18,7 @@ def initramfs(kernel: Kernel, built: cache.Entry, say: cache.Say) -> cache.Entry
     stub = _stub(kernel, built, say)
     code = [HERE / name for name in ("initramfs.py", "firmware.py", "gpus.py")]
     inputs = {
-        "kernel": built.path.name,
+        "kernel": built.identity,
         "stub": stub.path.name,
         "code": cache.files_hash([*code, *(HERE / "boot").iterdir()]),
     }
@@ -35,7 +35,7 @@ def _stub(kernel: Kernel, built: cache.Entry, say: cache.Say) -> cache.Entry:
     source = HERE / "stub_gpu"
     files = [path for path in source.iterdir() if path.suffix in {".c", ".h"} or path.name == "Kbuild"]
     inputs = {
-        "kernel": built.path.name,
+        "kernel": built.identity,
         "code": cache.files_hash([*files, HERE / "kbuild.py"]),
     }
 

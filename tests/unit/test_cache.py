@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import json
 import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -131,3 +133,28 @@ def test_files_hash_sees_names_and_contents(tmp_path: Path) -> None:
     assert before == cache.files_hash([two, one])
     two.write_text("c")
     assert cache.files_hash([one, two]) != before
+
+
+def with_version(version: str) -> Callable[[Path], None]:
+    return lambda out: (out / "packages.json").write_text(json.dumps({"a": version})) and None
+
+
+def test_a_refresh_that_fails_leaves_what_was_there() -> None:
+    before = cache.entry("root", {}, with_version("1"), quiet)
+
+    def no_network(_out: Path) -> None:
+        raise LabError("no network")
+
+    with pytest.raises(LabError, match="no network"), cache.set_aside(cache.from_packages()):
+        cache.entry("root", {}, no_network, quiet)
+    assert cache.packages(before) == {"a": "1"}
+    assert [e.path for e in cache.entries()] == [before.path]
+
+
+def test_a_refresh_changes_the_identity_others_are_keyed_by() -> None:
+    before = cache.entry("root", {}, with_version("1"), quiet).identity
+    with cache.set_aside(cache.from_packages()):
+        after = cache.entry("root", {}, with_version("2"), quiet)
+    assert cache.packages(after) == {"a": "2"}
+    assert after.identity != before
+    assert [e.path for e in cache.entries()] == [after.path]
