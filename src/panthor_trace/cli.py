@@ -30,8 +30,17 @@ def cli() -> None:
     sudo panthor-trace -- llama-bench -m model.gguf     record and report
     panthor-trace report DIR                            report again, anywhere
 
-    Exit status: the command's; 125 when it could not be traced, 126 when it cannot be executed, 127 when
-    it was not found, 2 for a wrong option.
+    \b
+    Exit status: the command's. Where the command was not started:
+        2  wrong option                   123  the kernel does not allow tracing
+      120  the trace directory            125  another failure of panthor-trace
+           exists or can't be made        126  the command cannot be executed
+      121  not root                       127  the command was not found
+      122  bcc is not installed
+    With --exit-verdict (of run and of report) the verdict instead:
+        0  clean or recovered              12  not the kernel: panvk or the program
+       10  a cap of the kernel driver      13  inconclusive
+       11  the kernel, for another reason
     """
 
 

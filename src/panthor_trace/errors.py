@@ -3,7 +3,17 @@
 
 from __future__ import annotations
 
-#: The tracer could not do its work; the command was not started (as ``env`` and ``timeout`` have it).
+#: With ``--exit-verdict``: the command ran, but its trace could not be judged. As "inconclusive".
+EXIT_NO_VERDICT = 13
+#: The trace directory exists, or cannot be made or written. In all that follow the command was not started.
+EXIT_OUTPUT = 120
+#: Recording needs root.
+EXIT_NOT_ROOT = 121
+#: The distribution's bcc is not installed.
+EXIT_NO_BCC = 122
+#: The kernel, or a container's rules, does not allow tracing.
+EXIT_KERNEL = 123
+#: The tracer could not do its work for another reason (as ``env`` and ``timeout`` have it).
 EXIT_FAILED = 125
 #: The command exists but cannot be executed.
 EXIT_NOT_EXECUTABLE = 126

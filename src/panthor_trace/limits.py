@@ -23,6 +23,7 @@ class Limit:
     source: str
 
 
+#: The driver's caps on how many there may be.
 LIMITS: tuple[Limit, ...] = (
     Limit(
         "vms",
@@ -52,6 +53,28 @@ LIMITS: tuple[Limit, ...] = (
         "MAX_HEAPS_PER_POOL, panthor_heap.c (6.12, 7.3); measured: the 129th is refused",
     ),
 )
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A limit whose value the machine or the request sets; it is no cap of the driver."""
+
+    name: str
+    counts: str
+    per: str
+    unit: str
+    source: str
+
+
+#: In the order of the report, after LIMITS.
+BOUNDS: tuple[Bound, ...] = (
+    Bound("heap-chunks", "chunks of a tiler heap", "heap", "", "max_chunks of TILER_HEAP_CREATE"),
+    Bound("va", "GPU addresses mapped", "VM", "bytes", "user_va_range VM_CREATE answered with"),
+    Bound("mappings", "memory mappings", "process", "", "vm.max_map_count; lines of /proc/PID/maps"),
+    Bound("memory-cgroup", "memory cgroup", "group", "bytes", "memory.max, memory.current, memory.peak"),
+    Bound("memory", "memory of the machine", "machine", "bytes", "MemTotal, MemAvailable of /proc/meminfo"),
+)
+
 
 #: TILER_HEAP_CREATE refuses other chunk sizes with EINVAL (panthor_heap_create, panthor_heap.c).
 HEAP_CHUNK_BYTES = (128 * KIB, 8 * MIB)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import TraceError
+from ..errors import EXIT_KERNEL, EXIT_NO_BCC, TraceError
 from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
 from ..uapi import vulkan
 from . import libraries, source
@@ -75,7 +75,9 @@ def ensure_tracefs() -> None:
         reason = os.strerror(ctypes.get_errno())
         raise TraceError(
             f"tracefs is not at {TRACEFS} and cannot be mounted ({reason}): "
-            "this kernel, or this container, does not allow tracing"
+            "this kernel, or this container, does not allow tracing; run it on the host, on a kernel with "
+            "CONFIG_FTRACE and CONFIG_BPF_SYSCALL",
+            EXIT_KERNEL,
         )
 
 
@@ -87,10 +89,13 @@ def import_bcc() -> Any:
     except (ImportError, OSError):
         raise TraceError(
             "the bcc Python module is missing: install python3-bpfcc (Debian, Ubuntu, Armbian) and run "
-            "panthor-trace with the system's python3 (PyPI's 'bcc' is another project)"
+            "panthor-trace with the system's python3 (PyPI's 'bcc' is another project)",
+            EXIT_NO_BCC,
         ) from None
     if not hasattr(bcc, "BPF"):
-        raise TraceError("the module 'bcc' found is not BPF's: remove PyPI's 'bcc', install python3-bpfcc")
+        raise TraceError(
+            "the module 'bcc' found is not BPF's: remove PyPI's 'bcc', install python3-bpfcc", EXIT_NO_BCC
+        )
     return bcc
 
 
@@ -112,7 +117,7 @@ class Program:
         self.ioctl_hook = "drm" if drm_path else "syscall"
         if drm_path and not self._load(nodes):
             if ioctl_hook == "drm":
-                raise TraceError(f"this kernel cannot probe {_DRM_IOCTL}: try --ioctl-hook syscall")
+                raise TraceError(f"this kernel cannot probe {_DRM_IOCTL}: try --ioctl-hook syscall", EXIT_KERNEL)
             self.ioctl_hook = "syscall"
         if self.ioctl_hook == "syscall":
             self._load(nodes)
@@ -136,7 +141,7 @@ class Program:
                 )
                 self._bpf = self._bcc.BPF(text=text, cflags=["-Wno-unused-value"])
             except Exception as error:
-                raise TraceError(self._refusal(error, said()), detail=said()) from None
+                raise TraceError(self._refusal(error, said()), EXIT_KERNEL, said()) from None
         self._fill(nodes)
         if self.ioctl_hook != "drm" or not self.layers["ioctl"].live:
             return True
@@ -192,7 +197,10 @@ class Program:
     def _refusal(error: Exception, said: str) -> str:
         lines = [line.strip() for line in said.splitlines() if "error" in line.lower()]
         detail = lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
-        return f"the BPF programs cannot be loaded on this kernel: {detail}"
+        return (
+            f"the BPF programs cannot be loaded on this kernel: {detail} (it needs CONFIG_BPF_SYSCALL, "
+            "CONFIG_BPF_EVENTS and no lockdown; PANTHOR_TRACE_DEBUG=1 shows more)"
+        )
 
     def _fill(self, nodes: Sequence[Node]) -> None:
         if not self.layers["ioctl"].live:

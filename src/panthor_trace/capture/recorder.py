@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import __version__
-from ..errors import TraceError
+from ..errors import EXIT_NOT_ROOT, EXIT_OUTPUT, TraceError
 from ..trace.schema import COUNTER_COUNT, SCHEMA_VERSION, RecordType
 from ..trace.writer import TraceWriter
 from ..uapi import vulkan
@@ -24,6 +24,7 @@ from .identity import Identity, acting_as
 from .launcher import Command, Signals, check_command
 from .nodes import Node, node_at, panthor_nodes
 from .program import Program
+from .state import StateWatch
 
 #: How often the ring is drained. Waking up for every record would cost the traced process more.
 DRAIN_SECONDS = 0.02
@@ -65,6 +66,8 @@ class EventSink:
     def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
         self._batches: list[list[bytes]] = [[] for _ in range(256)]
+        #: How many of a batch's records fresh() has handed out.
+        self._looked_at = [0] * 256
         self._counters: list[int] = []
         self._next_flush = 0.0
         self.received = 0
@@ -78,6 +81,11 @@ class EventSink:
         self.received += 1
         self._batches[record[0]].append(record)
         return 0
+
+    def fresh(self, kind: int) -> list[bytes]:
+        """Records of one type that came since the last call; to be asked before each flush."""
+        looked_at, self._looked_at[kind] = self._looked_at[kind], len(self._batches[kind])
+        return self._batches[kind][looked_at:]
 
     def add(self, kind: int, records: list[bytes]) -> None:
         """Records made by user space."""
@@ -101,6 +109,15 @@ class EventSink:
             if batch:
                 self._write(kind, batch)
                 self._batches[kind] = []
+                self._looked_at[kind] = 0
+
+    def write_state(self, snapshot: Mapping[str, Any]) -> None:
+        """Append a snapshot to state.jsonl, where the trace can be written at all."""
+        if self.failure is None:
+            try:
+                self._writer.append_json("state.jsonl", snapshot)
+            except OSError as error:
+                self.failure = error.strerror or str(error)
 
     def _write(self, kind: int, batch: list[bytes]) -> None:
         if self.failure is None:
@@ -122,7 +139,8 @@ def default_directory(command: Sequence[str]) -> str:
 def _require_root() -> None:
     if os.geteuid() != 0:
         raise TraceError(
-            "recording needs root (it loads BPF programs): run it with sudo; the command itself runs as you"
+            "recording needs root (it loads BPF programs): run it with sudo; the command itself runs as you",
+            EXIT_NOT_ROOT,
         )
 
 
@@ -238,7 +256,10 @@ def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
     try:
         writer.write_json("meta.json", metadata)
     except OSError as error:
-        raise TraceError(f"cannot write the trace {writer.path}: {error.strerror}") from None
+        raise TraceError(
+            f"cannot write the trace {writer.path}: {error.strerror}; choose another directory with -o",
+            EXIT_OUTPUT,
+        ) from None
 
 
 def _run(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
@@ -256,9 +277,13 @@ def _run(program: Program, command: Command, sink: EventSink, signals: Signals) 
 def _drain_until_end(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
     """Drain until the command has ended, then take what is left."""
     next_counters, received = 0.0, 0
+    watch = StateWatch(command.pid, sink.write_state)
+    watch.sample("start")
     while not command.poll():
         program.drain()
         now = time.monotonic()
+        watch.look(sink.fresh)
+        watch.periodic(now)
         if now >= next_counters:
             sink.add_counters(program.counters())
             sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())
@@ -269,6 +294,8 @@ def _drain_until_end(program: Program, command: Command, sink: EventSink, signal
         if info is not None:
             command.pass_on(info)
     program.drain()
+    watch.look(sink.fresh)
+    watch.sample("end")
     for kind, records in program.unfinished().items():
         sink.add(kind, records)
     sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())

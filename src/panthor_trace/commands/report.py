@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import click
@@ -11,14 +12,18 @@ import click
 
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON.")
+@click.option("--exit-verdict", is_flag=True, help="Exit with 0, 10, 11, 12 or 13 by the verdict.")
 @click.argument("directory", type=click.Path(path_type=Path))
-def report(as_json: bool, directory: Path) -> None:
+def report(as_json: bool, exit_verdict: bool, directory: Path) -> None:
     """Print the verdict on the trace in DIRECTORY."""
     from ..analysis import analyse
     from ..report.terminal import show
+    from ..verdict import EXIT_STATUS
 
     analysis = analyse(directory)
     if as_json:
         click.echo(json.dumps(analysis.verdict.as_json(), indent=1))
-        return
-    show(analysis.verdict, analysis.trace.meta)
+    else:
+        show(analysis.verdict, analysis.tables, analysis.trace.meta)
+    if exit_verdict:
+        sys.exit(EXIT_STATUS[analysis.verdict.cause])

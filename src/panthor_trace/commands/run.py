@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from ..errors import TraceError
+from ..errors import EXIT_NO_VERDICT, TraceError
 
 
 def _assignment(
@@ -32,6 +32,11 @@ def _assignment(
 )
 @click.option("--no-csv", is_flag=True, help="Don't write the tables as CSV.")
 @click.option(
+    "--exit-verdict",
+    is_flag=True,
+    help="Exit with 0, 10, 11, 12 or 13 by the verdict.",
+)
+@click.option(
     "--root",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=Path("/"),
@@ -51,6 +56,7 @@ def run(
     no_drop: bool,
     env: tuple[tuple[str, str], ...],
     no_csv: bool,
+    exit_verdict: bool,
     root: Path,
     node: tuple[str, ...],
     ioctl_hook: str,
@@ -65,23 +71,30 @@ def run(
         _say(warning)
     if recording.identity:
         recording.identity.become()
+    status = EXIT_NO_VERDICT
     try:
-        _report(Path(recording.path), csv=not no_csv)
+        status = _report(Path(recording.path), csv=not no_csv)
     except TraceError as error:
         _say(str(error))
-    sys.exit(recording.exit_code)
+    sys.exit(status if exit_verdict else recording.exit_code)
 
 
-def _report(directory: Path, *, csv: bool) -> None:
+def _report(directory: Path, *, csv: bool) -> int:
+    """Show the verdict and write the tables; returns the verdict's exit status."""
     from ..analysis import analyse
     from ..export.csv import export_csv
     from ..report.terminal import show
+    from ..verdict import EXIT_STATUS
 
     analysis = analyse(directory)
-    show(analysis.verdict, analysis.trace.meta, err=True)
+    show(analysis.verdict, analysis.tables, analysis.trace.meta, err=True)
     if csv:
-        export_csv(analysis.tables, directory / "csv")
+        try:
+            export_csv(analysis.tables, directory / "csv")
+        except TraceError as error:
+            _say(str(error))
     click.echo(f"trace: {directory} (again: panthor-trace report {directory})", err=True)
+    return EXIT_STATUS[analysis.verdict.cause]
 
 
 def _say(text: str) -> None:

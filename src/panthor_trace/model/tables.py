@@ -16,6 +16,8 @@ from .buffers import bindings, buffer_objects
 from .calls import ioctl_calls, recordings, vulkan_calls
 from .cxx import type_name
 from .nesting import NONE, enclosing, parents
+from .states import states
+from .uses import objects
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,13 @@ class Tables:
     ioctls: pd.DataFrame
     bos: pd.DataFrame
     binds: pd.DataFrame
+    objects: pd.DataFrame
     vulkan: pd.DataFrame
     recordings: pd.DataFrame
     dispatches: pd.DataFrame
     failures: pd.DataFrame
     processes: pd.DataFrame
+    states: pd.DataFrame
     losses: pd.DataFrame
 
     def __iter__(self) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -49,11 +53,13 @@ def build(trace: Trace) -> Tables:
         ioctls=ioctl_table,
         bos=bos,
         binds=binds,
+        objects=objects(ioctl_table, raw),
         vulkan=calls,
         recordings=spans.reset_index(),
         dispatches=_dispatches(calls, spans, ioctl_table, bos, binds),
         failures=failures,
         processes=_processes(trace),
+        states=states(trace),
         losses=_losses(trace),
     )
 

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,8 @@ class Trace:
     #: Bytes at the end of events.bin that make no whole record.
     torn_bytes: int = 0
     path: Path | None = field(default=None, compare=False)
+    #: Snapshots of the machine's limits (state.jsonl), in the order they were taken.
+    states: Sequence[Mapping[str, Any]] = ()
 
     def of(self, kind: RecordType) -> Records:
         """Records of one type; an empty array where there are none."""
@@ -42,6 +44,21 @@ def _load_json(path: Path) -> dict[str, Any] | None:
     except (FileNotFoundError, ValueError):
         return None
     return content if isinstance(content, dict) else None
+
+
+def _load_json_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a file of JSON lines; the last one may have been cut short."""
+    if not path.exists():
+        return []
+    found = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            content = json.loads(line)
+        except ValueError:
+            break
+        if isinstance(content, dict):
+            found.append(content)
+    return found
 
 
 def parse_events(raw: bytes) -> tuple[dict[RecordType, Records], int]:
@@ -85,6 +102,7 @@ def read_trace(path: Path) -> Trace:
         end = _load_json(path / "end.json")
         events = path / "events.bin"
         raw = events.read_bytes() if events.exists() else b""
+        states = _load_json_lines(path / "state.jsonl")
     except OSError as error:
         raise TraceError(f"cannot read the trace {path}: {error.strerror}") from None
     if meta is None:
@@ -96,4 +114,4 @@ def read_trace(path: Path) -> Trace:
             "use the version that wrote it"
         )
     records, torn = parse_events(raw)
-    return Trace(meta, records, end, torn, path)
+    return Trace(meta, records, end, torn, path, states)

@@ -8,6 +8,7 @@ here by their size alone, as the ring delivers them.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import struct
@@ -15,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..errors import TraceError
+from ..errors import EXIT_OUTPUT, TraceError
 from .schema import BLOCK_MAGIC
 
 _BLOCK = struct.Struct("<4sIII")
@@ -34,6 +35,7 @@ class TraceWriter:
         self._directory = handle
         self._owner = owner
         self._events: int | None = None
+        self._lines: dict[str, int] = {}
 
     @classmethod
     def create(cls, path: str, owner: tuple[int, int]) -> TraceWriter:
@@ -43,11 +45,13 @@ class TraceWriter:
             handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileExistsError:
             raise TraceError(
-                f"{path} exists and a trace is never overwritten: choose another directory with -o"
+                f"{path} exists and a trace is never overwritten: choose another directory with -o",
+                EXIT_OUTPUT,
             ) from None
         except OSError as error:
             raise TraceError(
-                f"cannot create the trace directory {path}: {error.strerror}; choose another with -o"
+                f"cannot create the trace directory {path}: {error.strerror}; choose another with -o",
+                EXIT_OUTPUT,
             ) from None
         return cls(path, handle, owner)
 
@@ -66,6 +70,14 @@ class TraceWriter:
             json.dump(content, file, indent=1)
             file.write("\n")
 
+    def append_json(self, name: str, content: Mapping[str, Any]) -> None:
+        """Append one line to the file ``name`` of JSON lines. Raises OSError; the last line may be cut."""
+        if name not in self._lines:
+            self._lines[name] = self._open(name)
+        line = json.dumps(content).encode() + b"\n"
+        if os.write(self._lines[name], line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     def write_block(self, kind: int, size: int, records: Iterable[bytes], count: int) -> None:
         """Append ``count`` records of ``size`` bytes. Raises OSError; a block is cut short, never torn apart.
 
@@ -83,6 +95,8 @@ class TraceWriter:
         if self._events is not None:
             os.close(self._events)
             self._events = None
+        while self._lines:
+            os.close(self._lines.popitem()[1])
         os.close(self._directory)
 
     def discard(self) -> None:

@@ -2,6 +2,6 @@
 """From tables to the answer: who refused, and is a cap of the kernel driver the culprit?"""
 
 from .judge import judge
-from .verdict import Cause, Confidence, KernelCap, Verdict
+from .verdict import EXIT_STATUS, CapUse, Cause, Confidence, KernelCap, Memory, Verdict
 
-__all__ = ["Cause", "Confidence", "KernelCap", "Verdict", "judge"]
+__all__ = ["EXIT_STATUS", "CapUse", "Cause", "Confidence", "KernelCap", "Memory", "Verdict", "judge"]

@@ -43,6 +43,7 @@ def refusal_of(case: Case, row: pd.Series, count: int) -> Refusal:
         inside=case.function_of(row["vulkan_id"]),
         size=_requested_size(case, row),
         count=count,
+        since_start_ns=int(row["exit_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
     )
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 from ..model import Tables
 from . import wording
 from .case import Case
+from .context import in_context
 from .facts import failing_call, for_good, recovered_later, refusal_of, unbound_buffers
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
@@ -22,7 +23,7 @@ def judge(tables: Tables, meta: Mapping[str, Any], end: Mapping[str, Any] | None
     for rule in RULES:
         verdict = rule(case)
         if verdict is not None:
-            return verdict
+            return in_context(case, verdict)
     raise AssertionError("the last rule always answers")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import enum
 from dataclasses import asdict, dataclass
+from types import MappingProxyType
 from typing import Any
 
 
@@ -22,6 +23,24 @@ class Cause(enum.Enum):
     RECOVERED = "recovered"
     CLEAN = "clean"
     INCONCLUSIVE = "inconclusive"
+
+
+#: What ``--exit-verdict`` makes the exit status.
+EXIT_STATUS = MappingProxyType(
+    {
+        Cause.CLEAN: 0,
+        Cause.RECOVERED: 0,
+        Cause.KERNEL_CAP: 10,
+        Cause.KERNEL_MEMORY: 11,
+        Cause.KERNEL_REJECTED: 11,
+        Cause.GPU_FAULT: 11,
+        Cause.PROCESS_LIMIT: 11,
+        Cause.DRIVER_VA: 12,
+        Cause.DRIVER_INTERNAL: 12,
+        Cause.APPLICATION: 12,
+        Cause.INCONCLUSIVE: 13,
+    }
+)
 
 
 class KernelCap(enum.Enum):
@@ -66,6 +85,50 @@ class Refusal:
     inside: str | None
     size: int | None = None
     count: int = 1
+    #: Nanoseconds since the recording began.
+    since_start_ns: int | None = None
+
+
+@dataclass(frozen=True)
+class CapUse:
+    """One limit, how much of it was in use at the moment of the verdict, and what is left."""
+
+    name: str
+    #: What is counted, and of what: "VMs", "open file 5 of process 100".
+    counts: str
+    scope: str
+    #: "bytes", or "" for a count.
+    unit: str
+    #: None: not known (the process had ended, nothing was recorded). Never 0 for "unknown".
+    used: int | None
+    #: None: there is no limit, or it is not known.
+    limit: int | None
+    #: The most that was ever in use, where the kernel keeps that.
+    peak: int | None = None
+    note: str = ""
+
+    @property
+    def headroom(self) -> int | None:
+        """What is left."""
+        return None if self.used is None or self.limit is None else max(0, self.limit - self.used)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain types for JSON."""
+        return {**asdict(self), "headroom": self.headroom}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Which memory ran out: ``cgroup``, ``machine`` or ``unknown``; ``ground`` says how that is known."""
+
+    which: str
+    ground: str
+    #: The directory of the memory cgroup, its limit and peak in bytes.
+    cgroup: str | None = None
+    limit: int | None = None
+    peak: int | None = None
+    #: Processes the out-of-memory killer ended.
+    killed: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,8 +145,15 @@ class Verdict:
     refusal: Refusal | None = None
     evidence: tuple[str, ...] = ()
     ruled_out: tuple[str, ...] = ()
-    #: What is missing, and what would raise the confidence.
+    #: What is missing.
     missing: tuple[str, ...] = ()
+    #: What would raise the confidence.
+    would_raise: tuple[str, ...] = ()
+    #: Every limit with its use at ``at_ns``: the failure, or where nothing failed the fullest moment.
+    caps: tuple[CapUse, ...] = ()
+    at_ns: int | None = None
+    #: Which memory, where memory ran out.
+    memory: Memory | None = None
     #: What could not be recorded, by kind.
     losses: tuple[tuple[str, int], ...] = ()
 
@@ -94,4 +164,6 @@ class Verdict:
         content["kernel_cap"] = self.kernel_cap.value
         content["confidence"] = self.confidence.value
         content["losses"] = dict(self.losses)
+        content["caps"] = [use.as_json() for use in self.caps]
+        content["exit_status"] = EXIT_STATUS[self.cause]
         return content

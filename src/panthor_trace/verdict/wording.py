@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .verdict import Cause, FailingCall, KernelCap, Refusal
+from .verdict import Cause, FailingCall, KernelCap, Memory, Refusal
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -40,6 +40,16 @@ def refusal(refused: Refusal) -> str:
     amount = f" of {size(refused.size)}" if refused.size is not None else ""
     inside = f" inside {refused.inside}" if refused.inside else ""
     return f"{refused.ioctl}{amount} → {refused.errno}{inside}"
+
+
+def out_of(memory: Memory) -> str:
+    """Which memory ran out; follows "the kernel refused,"."""
+    if memory.which == "cgroup":
+        limit = f" (limit {size(memory.limit)})" if memory.limit is not None else ""
+        return f"a memory cgroup is full{limit}, no cap is reached"
+    if memory.which == "machine":
+        return "the machine is out of memory, no cap is reached"
+    return f"it {REFUSED[Cause.KERNEL_MEMORY]}"
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:

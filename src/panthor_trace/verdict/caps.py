@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: MIT
+"""Every limit with its use at one moment: counted from the trace, or read from the nearest snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pandas as pd
+
+from ..limits import BOUNDS, LIMITS, Bound
+from ..model.uses import live, mapped_bytes
+from .case import Case
+from .verdict import CapUse
+
+_BOUNDS = {bound.name: bound for bound in BOUNDS}
+#: A snapshot older than this is not "at that moment" any more, and says so.
+_FRESH_NS = 100_000_000
+
+
+def caps_at(case: Case, at_ns: int, pid: int | None) -> tuple[CapUse, ...]:
+    """All limits at ``at_ns``; those of a process are ``pid``'s, or of whichever was nearest to them."""
+    return tuple(_driver(case, at_ns, pid)) + tuple(_machine(case, at_ns, pid))
+
+
+def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
+    ours = case.tables.objects
+    if pid is not None and (ours["pid"] == pid).any():
+        ours = ours[ours["pid"] == pid]
+    there = live(ours, at_ns)
+    for limit in LIMITS:
+        kind = there[there["kind"] == limit.name]
+        keys = ["pid", "fd", "vm_id"] if limit.per == "VM" else ["pid", "fd"]
+        sizes = kind.groupby(keys).size().sort_values()
+        scope, used = (_scope(keys, sizes.index[-1]), int(sizes.iloc[-1])) if len(sizes) else ("", 0)
+        known = case.used_panthor or not case.blind_to
+        yield CapUse(limit.name, limit.counts, scope, "", used if known else None, limit.value)
+    yield _chunks(there)
+    yield from _addresses(case, there, at_ns)
+
+
+def _scope(keys: list[str], values: tuple[object, ...]) -> str:
+    named = dict(zip(keys, values, strict=True))
+    vm = f"VM {named['vm_id']}, " if "vm_id" in named else ""
+    return f"{vm}file {named['fd']} of process {named['pid']}"
+
+
+def _chunks(there: pd.DataFrame) -> CapUse:
+    """The heap with the lowest limit. How far the firmware made it grow is for the driver layer to know."""
+    bound = _BOUNDS["heap-chunks"]
+    heaps = there[(there["kind"] == "heaps") & there["limit"].notna()]
+    if heaps.empty:
+        return CapUse(bound.name, bound.counts, "", bound.unit, None, None, note="no tiler heap")
+    heap = heaps.iloc[int(heaps["limit"].astype("int64").argmin())]
+    scope = f"heap {int(heap['id']):#x} of process {heap['pid']}"
+    return CapUse(
+        bound.name, bound.counts, scope, bound.unit, None, int(heap["limit"]), note="growth not recorded"
+    )
+
+
+def _addresses(case: Case, there: pd.DataFrame, at_ns: int) -> Iterator[CapUse]:
+    bound = _BOUNDS["va"]
+    used = mapped_bytes(case.tables.binds, at_ns)
+    for _, vm in there[there["kind"] == "vms"].tail(4).iterrows():
+        key = (int(vm["pid"]), int(vm["fd"]), int(vm["vm_id"]))
+        scope = _scope(["pid", "fd", "vm_id"], key)
+        limit = None if pd.isna(vm["limit"]) else int(vm["limit"])
+        yield CapUse(bound.name, bound.counts, scope, bound.unit, used.get(key, 0), limit)
+
+
+def nearest(states: pd.DataFrame, at_ns: int, column: str, pid: int | None = None) -> pd.Series | None:
+    """The snapshot nearest to ``at_ns`` that knows ``column``, of ``pid`` where one is given."""
+    known = states[states[column].notna()]
+    if pid is not None:
+        known = known[known["pid"].eq(pid).fillna(False).astype(bool)]
+    if known.empty:
+        return None
+    return known.iloc[int((known["time_ns"] - at_ns).abs().argmin())]
+
+
+def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
+    states = case.tables.states
+    yield _bound(_BOUNDS["mappings"], nearest(states, at_ns, "maps", pid), at_ns, "maps", "max_map_count")
+    group = nearest(states, at_ns, "cgroup_current", pid)
+    yield _bound(_BOUNDS["memory-cgroup"], group, at_ns, "cgroup_current", "cgroup_max")
+    machine = nearest(states, at_ns, "memory_available")
+    bound = _BOUNDS["memory"]
+    if machine is None or pd.isna(machine["memory_total"]):
+        yield CapUse(bound.name, bound.counts, "", bound.unit, None, None, note="not recorded")
+        return
+    total = int(machine["memory_total"])
+    used = total - int(machine["memory_available"])
+    yield CapUse(bound.name, bound.counts, "", bound.unit, used, total, note=_age(machine, at_ns))
+
+
+def _bound(bound: Bound, row: pd.Series | None, at_ns: int, used: str, limit: str) -> CapUse:
+    if row is None:
+        note = "not recorded, or the process had ended"
+        return CapUse(bound.name, bound.counts, "", bound.unit, None, None, note=note)
+    of_group = bound.name == "memory-cgroup"
+    value = None if pd.isna(row[limit]) else int(row[limit])
+    peak = int(row["cgroup_peak"]) if of_group and not pd.isna(row["cgroup_peak"]) else None
+    scope = str(row["cgroup"]) if of_group else f"process {row['pid']}"
+    note = "; ".join(filter(None, ["no limit" if value is None else "", _age(row, at_ns)]))
+    return CapUse(bound.name, bound.counts, scope, bound.unit, int(row[used]), value, peak, note)
+
+
+def _age(row: pd.Series, at_ns: int) -> str:
+    """When the snapshot was taken, where that is not nearly the same moment."""
+    late = int(row["time_ns"]) - at_ns
+    if abs(late) < _FRESH_NS:
+        return ""
+    return f"{abs(late) / 1e9:.1f} s {'later' if late > 0 else 'before'}"
