@@ -35,6 +35,7 @@ SIZES = {
     "VM_CREATE": 16,
     "GEM_CLOSE": 8,
     "GROUP_CREATE": 56,
+    "TILER_HEAP_CREATE": 40,
     "SYNCOBJ_WAIT": 40,
 }
 OP_BYTES = 48
@@ -50,6 +51,7 @@ class SyntheticTrace:
         self.layers = {
             name: {"live": True, "why": ""} for name in ("process", "ioctl", "vulkan", "exception")
         }
+        self.states: list[dict[str, Any]] = []
         self._handle = 0
 
     def _tick(self) -> int:
@@ -155,6 +157,28 @@ class SyntheticTrace:
         record = self._new(RecordType.PROCESS, self._tick())
         record["event"], record["child"] = ProcessEvent.OOM_KILL, self.pid
 
+    def state(
+        self,
+        why: str = "periodic",
+        *,
+        maps: int | None = 500,
+        available: int | None = 30 << 30,
+        total: int = 32 << 30,
+        cgroups: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """A snapshot of the machine's limits."""
+        self.states.append(
+            {
+                "time_ns": self._tick(),
+                "why": why,
+                "pid": self.pid,
+                "maps": maps,
+                "max_map_count": 65530,
+                "memory": {"total": total, "available": available, "swap_free": 0},
+                "cgroups": list(cgroups),
+            }
+        )
+
     def lose(self, counter: Counter, number: int) -> None:
         """The BPF side counted ``number`` losses."""
         values = np.zeros(COUNTER_COUNT, np.uint64)
@@ -172,7 +196,12 @@ class SyntheticTrace:
         }
         records = {kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows}
         end = None if exit_code is None else {"exit_code": exit_code, "discarded_records": 0}
-        return Trace(meta, records, end)
+        return Trace(meta, records, end, states=self.states)
+
+
+def cgroup(directory: str, limit: int | None, current: int, peak: int, **events: int) -> dict[str, Any]:
+    """One level of a snapshot's ``cgroups``."""
+    return {"directory": directory, "current": current, "max": limit, "peak": peak, "events": events}
 
 
 ENOMEM = errno.ENOMEM

@@ -116,6 +116,7 @@ class StateWatch:
         pid = pid if pid is not None else self._pid
         started = time.monotonic()
         maps = mapping_count(pid)
+        directory = self._group(pid, alive=maps is not None)
         snapshot = {
             "time_ns": time.monotonic_ns(),
             "why": why,
@@ -124,21 +125,23 @@ class StateWatch:
             "maps": maps,
             "max_map_count": _sysctl("/proc/sys/vm/max_map_count"),
             "memory": memory_info(),
-            "cgroups": self._cgroups(pid, alive=maps is not None),
+            "cgroup": str(directory) if directory else None,
+            "cgroups": self._levels(directory),
         }
         self._write(snapshot)
         self._next = started + max(PERIOD_SECONDS, _SHARE * (time.monotonic() - started))
 
-    def _cgroups(self, pid: int, *, alive: bool) -> list[dict[str, Any]]:
-        """The process's group and those above it. Read anew each time: a process may move."""
-        if self._hierarchy is None:
-            return []
-        directory = self._hierarchy.directory(pid)
+    def _group(self, pid: int, *, alive: bool) -> Path | None:
+        """The process's memory cgroup. Read anew each time: a process may move."""
+        directory = self._hierarchy.directory(pid) if self._hierarchy else None
         # A process that is ending is moved to the root group in v1, and can't be read any more in v2.
         if directory is not None and (alive or pid not in self._groups):
             self._groups[pid] = directory
-        directory = self._groups.get(pid)
-        if directory is None:
+        return self._groups.get(pid)
+
+    def _levels(self, directory: Path | None) -> list[dict[str, Any]]:
+        """That group and those above it; v2's root group has no files of its own."""
+        if self._hierarchy is None or directory is None:
             return []
         return [read_level(self._hierarchy, level) for level in self._hierarchy.levels(directory)]
 

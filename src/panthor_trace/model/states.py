@@ -50,7 +50,7 @@ def _row(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "memory_total": memory.get("total"),
         "memory_available": memory.get("available"),
         "swap_free": memory.get("swap_free"),
-        "cgroup": level.get("directory"),
+        "cgroup": level.get("directory") or snapshot.get("cgroup"),
         "cgroup_current": level.get("current"),
         "cgroup_max": level.get("max"),
         "cgroup_peak": level.get("peak"),

@@ -108,17 +108,24 @@ def _file_ends(frame: pd.DataFrame) -> pd.DataFrame:
     keys = ["kind", "pid", "fd", "id"]
     again = frame.groupby(keys)["created_ns"].shift(-1)
     reused = again[frame["gone_ns"].isna() & again.notna()]
-    ends = pd.DataFrame(
-        {"pid": frame.loc[reused.index, "pid"], "fd": frame.loc[reused.index, "fd"], "end": reused}
-    )
+    spans = frame.loc[reused.index, ["pid", "fd", "created_ns"]].assign(again=reused).astype("int64")
     gone = frame["gone_ns"].astype("Int64")
-    for (pid, fd), group in ends.groupby(["pid", "fd"]):
-        times = np.sort(group["end"].astype("int64").unique())
+    for (pid, fd), group in spans.sort_values("again").groupby(["pid", "fd"]):
+        closings = _fewest_moments(group["created_ns"].to_numpy(), group["again"].to_numpy())
         rows = frame.index[(frame["pid"] == pid) & (frame["fd"] == fd) & gone.isna()]
-        place = np.searchsorted(times, frame.loc[rows, "created_ns"].astype("int64"), side="right")
-        ended = place < len(times)
-        gone[rows[ended]] = times[place[ended]]
+        place = np.searchsorted(closings, frame.loc[rows, "created_ns"].astype("int64"), side="right")
+        ended = place < len(closings)
+        gone[rows[ended]] = closings[place[ended]]
     return frame.assign(gone_ns=gone)
+
+
+def _fewest_moments(first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The fewest moments of which one lies in each interval (first, last]; sorted by ``last``."""
+    moments: list[int] = []
+    for begin, end in zip(first.tolist(), last.tolist(), strict=True):
+        if not moments or moments[-1] <= begin:
+            moments.append(end)
+    return np.array(moments, np.int64)
 
 
 def live(frame: pd.DataFrame, at_ns: int) -> pd.DataFrame:

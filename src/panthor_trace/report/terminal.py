@@ -121,6 +121,7 @@ def _amount(value: int | None, unit: str) -> str:
 
 def _caps_table(caps: tuple[CapUse, ...]) -> Table:
     table = _table(("limit", False), ("used", True), ("of", True), ("left", True), ("where", False))
+    table.columns[0].no_wrap = True
     for use in caps:
         limit = "no limit" if use.limit is None and use.used is not None else _amount(use.limit, use.unit)
         peak = f"peak {_amount(use.peak, use.unit)}" if use.peak is not None else ""

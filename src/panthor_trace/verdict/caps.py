@@ -80,8 +80,7 @@ def nearest(states: pd.DataFrame, at_ns: int, column: str, pid: int | None = Non
 def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     states = case.tables.states
     yield _bound(_BOUNDS["mappings"], nearest(states, at_ns, "maps", pid), at_ns, "maps", "max_map_count")
-    group = nearest(states, at_ns, "cgroup_current", pid)
-    yield _bound(_BOUNDS["memory-cgroup"], group, at_ns, "cgroup_current", "cgroup_max")
+    yield _group(states, at_ns, pid)
     machine = nearest(states, at_ns, "memory_available")
     bound = _BOUNDS["memory"]
     if machine is None or pd.isna(machine["memory_total"]):
@@ -90,6 +89,16 @@ def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     total = int(machine["memory_total"])
     used = total - int(machine["memory_available"])
     yield CapUse(bound.name, bound.counts, "", bound.unit, used, total, note=_age(machine, at_ns))
+
+
+def _group(states: pd.DataFrame, at_ns: int, pid: int | None) -> CapUse:
+    bound = _BOUNDS["memory-cgroup"]
+    row = nearest(states, at_ns, "cgroup", pid)
+    if row is not None and pd.isna(row["cgroup_current"]):
+        # v2's root group has no memory.current, nor a limit.
+        note = "the root group: no limit" if pd.isna(row["cgroup_max"]) else "its files could not be read"
+        return CapUse(bound.name, bound.counts, str(row["cgroup"]), bound.unit, None, None, note=note)
+    return _bound(bound, row, at_ns, "cgroup_current", "cgroup_max")
 
 
 def _bound(bound: Bound, row: pd.Series | None, at_ns: int, used: str, limit: str) -> CapUse:

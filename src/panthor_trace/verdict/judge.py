@@ -56,7 +56,7 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
     failing = failing_call(case, call if call is not None else row, row["vulkan_id"])
     evidence = [f"{wording.refusal(refusal)}" + (f" ({len(refused)} times)" if len(refused) > 1 else "")]
     if call is not None:
-        how = "recorded into the same command buffer, reported when it ended" if deferred else "in that call"
+        how = "while its command buffer was recorded" if deferred else "in that call"
         evidence.insert(0, f"{wording.call(failing)}; the refused request was made {how}")
     evidence += [f"process {pid} was ended by the kernel's out-of-memory killer" for pid in case.oom_killed]
     if failing.workgroups:

@@ -32,10 +32,11 @@ def memory_of(case: Case, at_ns: int, pid: int | None, size: int | None) -> Memo
     ground = f"{wording.size(int(row['memory_available']))} were available in the machine"
     if pd.isna(row["cgroup"]):
         ground += ", the process's memory cgroup could not be read"
-    elif pd.isna(row["cgroup_max"]):
+    elif states["cgroup_max"].isna().all():
         ground += ", no memory cgroup of the process had a limit"
     else:
-        ground += f", and {row['cgroup']} had not met its limit"
+        limited = nearest(states, at_ns, "cgroup_max")
+        ground += f", and {row['cgroup'] if limited is None else limited['cgroup']} had not met its limit"
     return Memory("unknown", ground, killed=case.oom_killed)
 
 

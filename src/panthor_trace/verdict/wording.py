@@ -22,7 +22,7 @@ def size(count: int) -> str:
     value, unit = float(count), 0
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
-    return f"{value:.0f} {_UNITS[unit]}" if value == int(value) else f"{value:.1f} {_UNITS[unit]}"
+    return f"{f'{value:.1f}'.removesuffix('.0')} {_UNITS[unit]}"
 
 
 def cap(answer: KernelCap) -> str:
