@@ -23,6 +23,8 @@ PERIOD_SECONDS = 1.0
 _SHARE = 100
 #: Snapshots of failures in one recording. A program may poll with a request that is refused for ever.
 _MOST_FAILURES = 64
+#: Snapshots of processes that executed a file or met the GPU; a build would make thousands.
+_MOST_PROCESSES = 256
 
 _TGID = struct.Struct("<I")
 _IOCTL_ANSWER = struct.Struct("<qQI")  # ret, arg, cmd
@@ -109,6 +111,7 @@ class StateWatch:
         self._groups: dict[int, Path] = {}
         self._known: set[int] = set()
         self._failed: set[tuple[int, str]] = set()
+        self._processes = 0
         self._next = 0.0
 
     def sample(self, why: str, pid: int | None = None, what: str | None = None) -> None:
@@ -152,9 +155,15 @@ class StateWatch:
 
     def look(self, fresh: Callable[[RecordType], list[bytes]]) -> None:
         """Look through what came from the ring since last time."""
-        for record in fresh(RecordType.PROCESS):
-            if _PROCESS_EVENT.unpack_from(record, _EVENT_OFFSET)[0] == ProcessEvent.EXEC:
-                self._meet(_pid(record))
+        executed = [
+            _pid(record)
+            for record in fresh(RecordType.PROCESS)
+            if _PROCESS_EVENT.unpack_from(record, _EVENT_OFFSET)[0] == ProcessEvent.EXEC
+        ]
+        if executed:
+            # Again where one is known: what moves into a cgroup before it executes the real program did so now.
+            self._known.discard(executed[-1])
+            self._meet(executed[-1])
         for kind, failures in FAILURES.items():
             records = fresh(kind)
             if not records:
@@ -167,8 +176,9 @@ class StateWatch:
     def _meet(self, pid: int) -> None:
         """A process executed a file or asked the GPU for something: that is the one to watch."""
         self._pid = pid
-        if pid not in self._known and len(self._known) < _MOST_FAILURES:
+        if pid not in self._known and self._processes < _MOST_PROCESSES:
             self._known.add(pid)
+            self._processes += 1
             self.sample("process", pid)
 
     def _fail(self, pid: int, what: str) -> None:
