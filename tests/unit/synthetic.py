@@ -196,7 +196,7 @@ class SyntheticTrace:
         }
         records = {kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows}
         end = None if exit_code is None else {"exit_code": exit_code, "discarded_records": 0}
-        return Trace(meta, records, end, states=self.states)
+        return Trace(meta, records, end, side={"state": self.states})
 
 
 def cgroup(directory: str, limit: int | None, current: int, peak: int, **events: int) -> dict[str, Any]:

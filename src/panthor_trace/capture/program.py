@@ -117,7 +117,9 @@ class Program:
         self.ioctl_hook = "drm" if drm_path else "syscall"
         if drm_path and not self._load(nodes):
             if ioctl_hook == "drm":
-                raise TraceError(f"this kernel cannot probe {_DRM_IOCTL}: try --ioctl-hook syscall", EXIT_KERNEL)
+                raise TraceError(
+                    f"this kernel cannot probe {_DRM_IOCTL}: try --ioctl-hook syscall", EXIT_KERNEL
+                )
             self.ioctl_hook = "syscall"
         if self.ioctl_hook == "syscall":
             self._load(nodes)

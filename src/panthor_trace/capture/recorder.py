@@ -115,7 +115,7 @@ class EventSink:
         """Append a snapshot to state.jsonl, where the trace can be written at all."""
         if self.failure is None:
             try:
-                self._writer.append_json("state.jsonl", snapshot)
+                self._writer.append_line("state.jsonl", snapshot)
             except OSError as error:
                 self.failure = error.strerror or str(error)
 

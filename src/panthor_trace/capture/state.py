@@ -161,7 +161,7 @@ class StateWatch:
             if _PROCESS_EVENT.unpack_from(record, _EVENT_OFFSET)[0] == ProcessEvent.EXEC
         ]
         if executed:
-            # Again where one is known: what moves into a cgroup before it executes the real program did so now.
+            # Again where it is known: who moves into a cgroup and then executes the program has moved now.
             self._known.discard(executed[-1])
             self._meet(executed[-1])
         for kind, failures in FAILURES.items():

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from pathlib import Path
 
@@ -70,6 +71,7 @@ def run(
     for warning in recording.warnings:
         _say(warning)
     if recording.identity:
+        _rehearse()
         recording.identity.become()
     status = EXIT_NO_VERDICT
     try:
@@ -77,6 +79,24 @@ def run(
     except TraceError as error:
         _say(str(error))
     sys.exit(status if exit_verdict else recording.exit_code)
+
+
+def _rehearse() -> None:
+    """Report on nothing, to load all that a report needs while we may: the user may not be able to.
+
+    pandas and rich load parts of themselves when those are first used, perhaps from root's home.
+    """
+    from .. import analysis  # noqa: F401
+    from ..export import csv  # noqa: F401
+    from ..model import build
+    from ..report.terminal import text
+    from ..trace.reader import Trace
+    from ..verdict import judge
+
+    tables = build(Trace({}, {}, None))
+    text(judge(tables, {}, None), tables, {})
+    for _, table in tables:
+        table.to_csv(io.StringIO(), index=False)
 
 
 def _report(directory: Path, *, csv: bool) -> int:

@@ -32,7 +32,7 @@ def states(trace: Trace) -> pd.DataFrame:
     ``cgroup`` is the group whose limit is nearest: the process's own or one above it. Where none of them
     has a limit it is the process's own.
     """
-    frame = pd.DataFrame([_row(snapshot) for snapshot in trace.states], columns=list(COLUMNS))
+    frame = pd.DataFrame([_row(snapshot) for snapshot in trace.side.get("state", ())], columns=list(COLUMNS))
     return frame.astype({"time_ns": "int64", **dict.fromkeys(_NUMBERS, "Int64")})
 
 

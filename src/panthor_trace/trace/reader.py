@@ -30,8 +30,8 @@ class Trace:
     #: Bytes at the end of events.bin that make no whole record.
     torn_bytes: int = 0
     path: Path | None = field(default=None, compare=False)
-    #: Snapshots of the machine's limits (state.jsonl), in the order they were taken.
-    states: Sequence[Mapping[str, Any]] = ()
+    #: The side tables (NAME.jsonl) by name: what was learned of processes, files and devices.
+    side: Mapping[str, Sequence[Mapping[str, Any]]] = field(default_factory=dict)
 
     def of(self, kind: RecordType) -> Records:
         """Records of one type; an empty array where there are none."""
@@ -46,19 +46,19 @@ def _load_json(path: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) else None
 
 
-def _load_json_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file of JSON lines; the last one may have been cut short."""
-    if not path.exists():
+def _load_lines(path: Path) -> list[dict[str, Any]]:
+    """The whole lines of a side table; a last one cut short is left out."""
+    rows = []
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
         return []
-    found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in lines:
         try:
-            content = json.loads(line)
+            rows.append(json.loads(line))
         except ValueError:
             break
-        if isinstance(content, dict):
-            found.append(content)
-    return found
+    return rows
 
 
 def parse_events(raw: bytes) -> tuple[dict[RecordType, Records], int]:
@@ -102,7 +102,7 @@ def read_trace(path: Path) -> Trace:
         end = _load_json(path / "end.json")
         events = path / "events.bin"
         raw = events.read_bytes() if events.exists() else b""
-        states = _load_json_lines(path / "state.jsonl")
+        side = {file.stem: _load_lines(file) for file in sorted(path.glob("*.jsonl"))}
     except OSError as error:
         raise TraceError(f"cannot read the trace {path}: {error.strerror}") from None
     if meta is None:
@@ -114,4 +114,4 @@ def read_trace(path: Path) -> Trace:
             "use the version that wrote it"
         )
     records, torn = parse_events(raw)
-    return Trace(meta, records, end, torn, path, states)
+    return Trace(meta, records, end, torn, path, side)

@@ -70,14 +70,6 @@ class TraceWriter:
             json.dump(content, file, indent=1)
             file.write("\n")
 
-    def append_json(self, name: str, content: Mapping[str, Any]) -> None:
-        """Append one line to the file ``name`` of JSON lines. Raises OSError; the last line may be cut."""
-        if name not in self._lines:
-            self._lines[name] = self._open(name)
-        line = json.dumps(content).encode() + b"\n"
-        if os.write(self._lines[name], line) < len(line):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     def write_block(self, kind: int, size: int, records: Iterable[bytes], count: int) -> None:
         """Append ``count`` records of ``size`` bytes. Raises OSError; a block is cut short, never torn apart.
 
@@ -90,13 +82,22 @@ class TraceWriter:
         while written < len(block):
             written += os.write(self._events, block[written:])
 
+    def append_line(self, name: str, content: Mapping[str, Any]) -> None:
+        """Append a line of JSON to the side table ``name``. Raises OSError; it may then be cut short."""
+        if name not in self._lines:
+            self._lines[name] = self._open(name)
+        line = json.dumps(content, separators=(",", ":")).encode() + b"\n"
+        if os.write(self._lines[name], line) < len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
     def close(self) -> None:
         """Close the files; the directory stays."""
+        for handle in self._lines.values():
+            os.close(handle)
+        self._lines.clear()
         if self._events is not None:
             os.close(self._events)
             self._events = None
-        while self._lines:
-            os.close(self._lines.popitem()[1])
         os.close(self._directory)
 
     def discard(self) -> None:

@@ -34,7 +34,7 @@ def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
         scope, used = (_scope(keys, sizes.index[-1]), int(sizes.iloc[-1])) if len(sizes) else ("", 0)
         known = case.used_panthor or not case.blind_to
         yield CapUse(limit.name, limit.counts, scope, "", used if known else None, limit.value)
-    yield _chunks(there)
+    yield from _chunks(there)
     yield from _addresses(case, there, at_ns)
 
 
@@ -44,15 +44,15 @@ def _scope(keys: list[str], values: tuple[object, ...]) -> str:
     return f"{vm}file {named['fd']} of process {named['pid']}"
 
 
-def _chunks(there: pd.DataFrame) -> CapUse:
+def _chunks(there: pd.DataFrame) -> Iterator[CapUse]:
     """The heap with the lowest limit. How far the firmware made it grow is for the driver layer to know."""
     bound = _BOUNDS["heap-chunks"]
     heaps = there[(there["kind"] == "heaps") & there["limit"].notna()]
     if heaps.empty:
-        return CapUse(bound.name, bound.counts, "", bound.unit, None, None, note="no tiler heap")
+        return
     heap = heaps.iloc[int(heaps["limit"].astype("int64").argmin())]
     scope = f"heap {int(heap['id']):#x} of process {heap['pid']}"
-    return CapUse(
+    yield CapUse(
         bound.name, bound.counts, scope, bound.unit, None, int(heap["limit"]), note="growth not recorded"
     )
 
