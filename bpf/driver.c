@@ -195,7 +195,7 @@ int driver_enter(struct pt_regs *ctx)
 		return 0;
 	}
 	key.sp = PT_REGS_SP(ctx);
-	key.tid = pid_tgid;
+	key.tid = (u32)pid_tgid;
 	if (driver_calls.update(&key, call))
 		count(COUNTER_MISSED_DRIVER);
 	return 0;

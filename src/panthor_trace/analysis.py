@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .model import Tables, build
+from .trace.process import only_process
 from .trace.reader import Trace, read_trace
 from .verdict import Verdict, judge
 
@@ -20,8 +21,13 @@ class Analysis:
     verdict: Verdict
 
 
-def analyse(directory: Path) -> Analysis:
-    """Read and judge the trace in ``directory``. Raises TraceError."""
+def analyse(directory: Path, process: int | None = None, exit_code: int | None = None) -> Analysis:
+    """Read and judge the trace in ``directory``. Raises TraceError.
+
+    With ``process``, only that one and its children, of which it is told how it ended.
+    """
     trace = read_trace(directory)
+    if process is not None:
+        trace = only_process(trace, process, exit_code)
     tables = build(trace)
     return Analysis(trace, tables, judge(tables, trace.meta, trace.end))

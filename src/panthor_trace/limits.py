@@ -75,6 +75,8 @@ BOUNDS: tuple[Bound, ...] = (
     Bound("memory", "memory of the machine", "machine", "bytes", "MemTotal, MemAvailable of /proc/meminfo"),
 )
 
+#: A VM leaves the kernel at least this much (PANTHOR_VM_MIN_KERNEL_VA_SIZE, panthor_mmu.c).
+MIN_KERNEL_VA_BYTES = 256 * MIB
 
 #: TILER_HEAP_CREATE refuses other chunk sizes with EINVAL (panthor_heap_create, panthor_heap.c).
 HEAP_CHUNK_BYTES = (128 * KIB, 8 * MIB)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from panthor_trace.capture import driver
 from panthor_trace.trace.reader import Trace
 from panthor_trace.trace.records import DTYPES
 from panthor_trace.trace.schema import (
@@ -33,6 +34,7 @@ SIZES = {
     "BO_CREATE": 24,
     "VM_BIND": 24,
     "VM_CREATE": 16,
+    "VM_DESTROY": 8,
     "GEM_CLOSE": 8,
     "GROUP_CREATE": 56,
     "TILER_HEAP_CREATE": 40,
@@ -52,6 +54,7 @@ class SyntheticTrace:
             name: {"live": True, "why": ""} for name in ("process", "ioctl", "vulkan", "exception")
         }
         self.states: list[dict[str, Any]] = []
+        self.file = 0xFFFF_0000_0000_1000
         self._handle = 0
 
     def _tick(self) -> int:
@@ -76,9 +79,16 @@ class SyntheticTrace:
         ret: int = 0,
         size: int | None = None,
         array: bytes = b"",
+        inside: Sequence[tuple[str, int, int]] = (),
     ) -> None:
-        """One ioctl; ``ret`` is negative for an errno. ``after`` holds what differs from ``before``."""
+        """One ioctl; ``ret`` is negative for an errno. ``after`` holds what differs from ``before``.
+
+        ``inside`` are calls of driver functions that it led to, in the order of their returns: name, what it
+        returned, stack pointer.
+        """
         enter = self._tick()
+        for function, answer, sp in inside:
+            self.driver(function, answer, sp=sp, ioctl_ns=enter)
         for offset in range(0, len(array), ARRAY_BYTES):
             part = array[offset : offset + ARRAY_BYTES]
             piece = self._new(RecordType.ARRAY, enter)
@@ -88,6 +98,7 @@ class SyntheticTrace:
         known = ioctls.BY_NAME[name]
         record["cmd"] = ioc(IOC_READ | IOC_WRITE, "d", known.number, size or SIZES.get(name, 16))
         record["fd"], record["rdev"], record["ret"] = 5, NODE["rdev"], ret
+        record["file"] = self.file
         record["array_bytes"] = len(array)
         for when, values in (("before", before or {}), ("after", {**(before or {}), **(after or {})})):
             for field in known.fields:
@@ -95,6 +106,41 @@ class SyntheticTrace:
                     value = np.array([values[field.name]], f"<{field.type}").view(np.uint8)
                     record[when][field.offset : field.end] = value
         record["exit_ns"] = self._tick()
+
+    def driver(
+        self,
+        function: str,
+        ret: int = 0,
+        *,
+        sp: int = 0,
+        ioctl_ns: int = 0,
+        owner: int | None = None,
+        stack: int = -1,
+        **values: int,
+    ) -> None:
+        """A driver function that returned ``ret``; ``values`` by the names of its row in the table."""
+        table = driver.as_json()
+        index = next(number for number, row in enumerate(table) if row["name"] == function)
+        record = self._new(RecordType.DRIVER, self._tick())
+        record["exit_ns"] = self._tick()
+        record["function"], record["ret"], record["sp"], record["ioctl_ns"] = index, ret, sp, ioctl_ns
+        record["owner"], record["stack"] = self.pid if owner is None else owner, stack
+        for name, value in values.items():
+            record["values"][table[index]["values"].index(name)] = value
+
+    def message(self, text: str) -> None:
+        """A line of the driver in the kernel log."""
+        self._new(RecordType.MESSAGE, self._tick())["text"] = text.encode()
+
+    def vm_create(self, vm: int, *, vm_id: int = 1, user_va_range: int = 1 << 47) -> None:
+        """A VM_CREATE that makes the kernel's object ``vm``."""
+        signed = vm - (1 << 64) if vm >= 1 << 63 else vm
+        self.ioctl(
+            "VM_CREATE",
+            {},
+            {"id": vm_id, "user_va_range": user_va_range},
+            inside=[("panthor_vm_create", signed, 100)],
+        )
 
     def bo_create(self, size: int, *, error: int = 0, flags: int = 0) -> int:
         """A BO_CREATE; returns the handle."""
@@ -192,6 +238,7 @@ class SyntheticTrace:
             "started_monotonic_ns": 1_000_000,
             "nodes": list(nodes),
             "layers": self.layers,
+            "driver_functions": driver.as_json(),
             "vulkan_functions": [function.name for function in vulkan.FUNCTIONS],
         }
         records = {kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -223,6 +224,7 @@ def _record_into(
     say: Callable[[str], None],
 ) -> Recording:
     command = Command(options.command, environment, identity, signals)
+    _spare_from_oom()
     sink = EventSink(writer)
     program = None
     try:
@@ -250,6 +252,15 @@ def _record_into(
     _run(program, command, sink, signals)
     program.close()
     return _finish(writer, program, command, sink, identity)
+
+
+def _spare_from_oom() -> None:
+    """Out of memory, the kernel ends the largest process: without us that would not be us.
+
+    Done when the command is forked already, which keeps its own setting.
+    """
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("-1000")
 
 
 def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:

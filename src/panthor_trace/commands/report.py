@@ -13,14 +13,18 @@ import click
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON.")
 @click.option("--exit-verdict", is_flag=True, help="Exit with 0, 10, 11, 12 or 13 by the verdict.")
+@click.option("--process", type=int, metavar="PID", help="Judge only this process and its children.")
+@click.option("--exit-status", type=int, metavar="N", help="How that process ended.")
 @click.argument("directory", type=click.Path(path_type=Path))
-def report(as_json: bool, exit_verdict: bool, directory: Path) -> None:
+def report(
+    as_json: bool, exit_verdict: bool, process: int | None, exit_status: int | None, directory: Path
+) -> None:
     """Print the verdict on the trace in DIRECTORY."""
     from ..analysis import analyse
     from ..report.terminal import show
     from ..verdict import EXIT_STATUS
 
-    analysis = analyse(directory)
+    analysis = analyse(directory, process, exit_status)
     if as_json:
         click.echo(json.dumps(analysis.verdict.as_json(), indent=1))
     else:

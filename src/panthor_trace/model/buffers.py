@@ -17,6 +17,7 @@ _FROM_IOCTL = [
     "pid",
     "tid",
     "fd",
+    "file",
     "enter_ns",
     "exit_ns",
     "ret",
@@ -24,8 +25,8 @@ _FROM_IOCTL = [
     "vulkan_id",
     "recording_id",
 ]
-#: A GEM handle means something only within one open file; a descriptor is the nearest we have to it.
-_FILE = ["pid", "fd", "handle"]
+#: A GEM handle means something only within one opening of the node, whichever process or descriptor uses it.
+_FILE = ["file", "handle"]
 
 
 def _rows(calls: pd.DataFrame, name: str) -> np.ndarray:
@@ -64,7 +65,7 @@ def buffer_objects(calls: pd.DataFrame, records: Records) -> pd.DataFrame:
 def _closings(made: pd.DataFrame, calls: pd.DataFrame, records: Records) -> pd.Series:
     """When each buffer's handle was closed: the first GEM_CLOSE before the handle is given out again."""
     closed = arguments(calls, records, "GEM_CLOSE", "before")
-    closings = calls.loc[closed.index, ["pid", "fd", "enter_ns", "ret"]]
+    closings = calls.loc[closed.index, ["file", "enter_ns", "ret"]]
     closings["handle"] = closed["handle"].astype("Int64")
     closings = closings[closings["ret"].eq(0)].rename(columns={"enter_ns": "closed_ns"})
     result = pd.Series(pd.NA, index=made.index, dtype="Int64")

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Trace
-from ..trace.schema import Flag, RecordType
+from ..trace.schema import NO_DESCRIPTOR, Flag, RecordType
 from ..uapi import ioctls, vulkan
 from ..uapi.errnos import errno_name
 from . import nesting
@@ -156,7 +156,8 @@ def ioctl_calls(trace: Trace, calls: pd.DataFrame) -> tuple[pd.DataFrame, np.nda
             "ioctl_id": np.arange(len(records), dtype=np.int64),
             "pid": records["head"]["tgid"].astype(np.int64),
             "tid": records["head"]["tid"].astype(np.int64),
-            "fd": records["fd"].astype(np.int64),
+            "fd": np.where(records["fd"] == NO_DESCRIPTOR, -1, records["fd"].astype(np.int64)),
+            "file": records["file"],
             "node": _node_names(trace, records),
             "number": numbers,
             "name": pd.Series(numbers).map(ioctls.name_of).astype(object),

@@ -15,7 +15,9 @@ from ..uapi import vulkan
 from .buffers import bindings, buffer_objects
 from .calls import ioctl_calls, recordings, vulkan_calls
 from .cxx import type_name
+from .driver import driver_calls, gpu_faults, kernel_stacks, origins
 from .nesting import NONE, enclosing, parents
+from .spaces import heap_growth, heaps, vms
 from .states import states
 from .uses import objects
 
@@ -33,6 +35,12 @@ class Tables:
     dispatches: pd.DataFrame
     failures: pd.DataFrame
     processes: pd.DataFrame
+    vms: pd.DataFrame
+    heaps: pd.DataFrame
+    heap_growth: pd.DataFrame
+    kernel: pd.DataFrame
+    kernel_stacks: pd.DataFrame
+    gpu_faults: pd.DataFrame
     states: pd.DataFrame
     losses: pd.DataFrame
 
@@ -45,6 +53,10 @@ def build(trace: Trace) -> Tables:
     """All tables of ``trace``."""
     calls = vulkan_calls(trace)
     ioctl_table, raw = ioctl_calls(trace, calls)
+    kernel = driver_calls(trace, ioctl_table)
+    ioctl_table = pd.concat([ioctl_table, origins(kernel, ioctl_table)], axis=1)
+    vm_table = vms(ioctl_table, raw, kernel)
+    heap_table = heaps(ioctl_table, raw, vm_table)
     bos = buffer_objects(ioctl_table, raw)
     binds = bindings(trace, ioctl_table, raw, bos)
     spans = recordings(calls)
@@ -58,7 +70,13 @@ def build(trace: Trace) -> Tables:
         recordings=spans.reset_index(),
         dispatches=_dispatches(calls, spans, ioctl_table, bos, binds),
         failures=failures,
-        processes=_processes(trace),
+        processes=_processes(trace, kernel),
+        vms=vm_table,
+        heaps=heap_table,
+        heap_growth=heap_growth(kernel, heap_table),
+        kernel=kernel,
+        kernel_stacks=kernel_stacks(trace),
+        gpu_faults=gpu_faults(trace, kernel),
         states=states(trace),
         losses=_losses(trace),
     )
@@ -96,7 +114,8 @@ def _dispatches(
     return frame
 
 
-_FAILURE_COLUMNS = ["kind", "pid", "tid", "time_ns", "what", "error", "vulkan_id", "ioctl_id", "recording_id"]
+_FAILURE_COLUMNS = ["kind", "pid", "tid", "time_ns", "what", "error", "vulkan_id", "ioctl_id", "recording_id",
+                    "origin", "origin_chain", "origin_stack_id"]  # fmt: skip
 
 
 def _failures(trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame) -> pd.DataFrame:
@@ -133,14 +152,17 @@ def _failures(trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame) -> p
         return pd.DataFrame(columns=["failure_id", *_FAILURE_COLUMNS])
     frame = pd.concat([part.astype(object) for part in whole]).sort_values("time_ns", kind="stable")
     frame = frame.reset_index(drop=True).astype(
-        dict.fromkeys(["vulkan_id", "ioctl_id", "recording_id", "pid", "tid", "time_ns"], "Int64")
+        dict.fromkeys(
+            ["vulkan_id", "ioctl_id", "recording_id", "origin_stack_id", "pid", "tid", "time_ns"], "Int64"
+        )
     )
     frame.insert(0, "failure_id", np.arange(len(frame), dtype=np.int64))
     return frame
 
 
-def _processes(trace: Trace) -> pd.DataFrame:
+def _processes(trace: Trace, kernel: pd.DataFrame) -> pd.DataFrame:
     """One row a traced process: parent, last executed file, first and last time seen, OOM kill."""
+    cgroup_kills = _cgroup_kills(kernel)
     records = trace.of(RecordType.PROCESS)
     rows: dict[int, dict[str, object]] = {}
     for record in records:  # a handful of rows a trace
@@ -159,7 +181,16 @@ def _processes(trace: Trace) -> pd.DataFrame:
             rows.setdefault(victim, {"pid": victim, "start_ns": time_ns})["oom_killed_ns"] = time_ns
     columns = ["pid", "parent", "path", "start_ns", "exit_ns", "oom_killed_ns"]
     frame = pd.DataFrame(list(rows.values()), columns=columns)
+    frame["oom_in_cgroup"] = frame["pid"].map(cgroup_kills).astype("boolean")
     return frame.astype(dict.fromkeys(["parent", "exit_ns", "oom_killed_ns"], "Int64"))
+
+
+def _cgroup_kills(kernel: pd.DataFrame) -> dict[int, bool]:
+    """By process that the out-of-memory killer chose: whether it acted for a memory cgroup."""
+    if "victim" not in kernel:
+        return {}
+    kills = kernel[(kernel["function"] == "oom_kill_process") & kernel["victim"].notna()]
+    return {int(row["victim"]): bool(row["memory_cgroup"]) for _, row in kills.iterrows()}
 
 
 def _losses(trace: Trace) -> pd.DataFrame:

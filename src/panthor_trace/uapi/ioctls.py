@@ -160,7 +160,8 @@ BY_NUMBER = MappingProxyType({ioctl.number: ioctl for ioctl in PANTHOR + CORE})
 BY_NAME = MappingProxyType({ioctl.name: ioctl for ioctl in PANTHOR + CORE})
 
 #: A signal interrupted the wait, or the caller is to repeat the call: libdrm's drmIoctl() does.
-RESTARTED = frozenset({errno.EINTR, errno.EAGAIN})
+#: The kernel's own ERESTART… codes become one or the other on the way out.
+RESTARTED = frozenset({errno.EINTR, errno.EAGAIN, 512, 513, 514, 516})
 
 #: ``struct drm_panthor_vm_bind_op``.
 VM_BIND_OP = Ioctl(

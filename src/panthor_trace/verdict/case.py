@@ -111,6 +111,31 @@ class Case:
         table = self.tables.processes
         return tuple(int(pid) for pid in table.loc[table["oom_killed_ns"].notna(), "pid"])
 
+    def oom_in_cgroup(self, pid: int) -> bool | None:
+        """Whether the out-of-memory killer ended it for its memory cgroup; None where not known."""
+        table = self.tables.processes
+        answer = table.loc[table["pid"] == pid, "oom_in_cgroup"]
+        return None if answer.empty or pd.isna(answer.iloc[0]) else bool(answer.iloc[0])
+
+    @cached_property
+    def gpu_faults(self) -> pd.DataFrame:
+        """Faults of the GPU that concern a traced process, or the device as a whole, by time."""
+        table = self.tables.gpu_faults
+        own = table["pid"].isin(self.tables.processes["pid"]) | table["pid"].isin(self.tables.ioctls["pid"])
+        chosen: pd.DataFrame = table[table["pid"].isna() | own]
+        return chosen if self.used_panthor else table.iloc[:0]
+
+    def refused_before(self, time_ns: int) -> bool:
+        """Whether a request was refused, or a Vulkan call failed, before ``time_ns``."""
+        earlier = self.tables.failures["time_ns"] < time_ns
+        return bool((earlier & (self.tables.failures["kind"] != "exception")).any())
+
+    def last_refusal_after(self, time_ns: int) -> pd.Series | None:
+        """The last refused ioctl from ``time_ns`` on, or None."""
+        table = self.tables.ioctls
+        later = table[table["failed"] & (table["exit_ns"] >= time_ns)]
+        return later.iloc[-1] if len(later) else None
+
     def children(self, vulkan_id: int) -> list[int]:
         """A Vulkan call and the calls made inside it."""
         found, fresh = [vulkan_id], [vulkan_id]

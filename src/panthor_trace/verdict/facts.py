@@ -6,6 +6,7 @@ from __future__ import annotations
 import pandas as pd
 
 from .case import Case
+from .reached import limit_hit
 from .verdict import FailingCall, Refusal
 
 
@@ -44,7 +45,23 @@ def refusal_of(case: Case, row: pd.Series, count: int) -> Refusal:
         size=_requested_size(case, row),
         count=count,
         since_start_ns=int(row["exit_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
+        origin=_text(row.get("origin")),
+        origin_chain=_text(row.get("origin_chain")),
+        kernel_stack=_kernel_stack(case, row.get("origin_stack_id")),
+        limit=limit_hit(case, row),
     )
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _kernel_stack(case: Case, stack_id: object) -> str | None:
+    if stack_id is None or pd.isna(stack_id):  # type: ignore[call-overload]
+        return None
+    table = case.tables.kernel_stacks
+    found = table[table["stack_id"] == stack_id]
+    return str(found["frames"].iloc[0]) if len(found) else None
 
 
 def _requested_size(case: Case, row: pd.Series) -> int | None:
@@ -60,12 +77,12 @@ def _requested_size(case: Case, row: pd.Series) -> int | None:
 
 
 def recovered_later(case: Case, row: pd.Series) -> bool:
-    """Whether the same call (row of ``vulkan`` or ``ioctls``) later succeeded in the same process."""
+    """Whether the same call (row of ``vulkan`` or ``ioctls``) later succeeded in the same thread."""
     vulkan = "function" in row.index
     table = case.tables.vulkan if vulkan else case.tables.ioctls
     name, answer = ("function", "result") if vulkan else ("name", "ret")
     later = table[
-        (table["pid"] == row["pid"]) & (table[name] == row[name]) & (table["enter_ns"] > row["exit_ns"])
+        (table["tid"] == row["tid"]) & (table[name] == row[name]) & (table["enter_ns"] > row["exit_ns"])
     ]
     return bool((later[answer].ge(0).fillna(False)).any())
 

@@ -13,6 +13,7 @@ from . import wording
 from .case import Case
 from .context import in_context
 from .facts import failing_call, for_good, recovered_later, refusal_of, unbound_buffers
+from .inside import gpu_failed, heap_growth_refused
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
 
@@ -51,14 +52,15 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
     # A deferred error is the first one of its command buffer: panvk keeps that (vk_command_buffer.c,
     # vk_command_buffer_set_error). In one call, the last refusal is the one it gave up at.
     row = refused.iloc[0] if deferred else refused.iloc[-1]
-    cause = cause_of(str(row["name"]), str(row["errno"]))
     refusal = refusal_of(case, row, len(refused))
+    cause = Cause.KERNEL_CAP if refusal.limit else cause_of(str(row["name"]), str(row["errno"]))
     failing = failing_call(case, call if call is not None else row, row["vulkan_id"])
     evidence = [f"{wording.refusal(refusal)}" + (f" ({len(refused)} times)" if len(refused) > 1 else "")]
     if call is not None:
         how = "while its command buffer was recorded" if deferred else "in that call"
         evidence.insert(0, f"{wording.call(failing)}; the refused request was made {how}")
-    evidence += [f"process {pid} was ended by the kernel's out-of-memory killer" for pid in case.oom_killed]
+    evidence += wording.inside(refusal)
+    evidence += [wording.oom_kill(pid, case.oom_in_cgroup(pid)) for pid in case.oom_killed]
     if failing.workgroups:
         x, y, z = failing.workgroups
         evidence.append(
@@ -161,12 +163,14 @@ def _request_refused(case: Case) -> Verdict | None:
 
 
 def _went_on(case: Case) -> Verdict | None:
-    failures = len(case.vulkan_failures) + len(case.ioctl_failures)
+    failures = len(case.vulkan_failures) + len(case.ioctl_failures) + len(case.gpu_faults)
     if not failures:
         return None
     without_gpu = not case.submitted
     how = "went on without the GPU" if without_gpu else "got over it"
-    last = case.tables.failures[case.tables.failures["kind"] != "exception"].iloc[-1]
+    seen = case.tables.failures[case.tables.failures["kind"] != "exception"]
+    last = [f"last failure: {row['what']} → {row['error']}" for _, row in seen.tail(1).iterrows()]
+    last += [f"last GPU fault: {row['fault']}" for _, row in case.gpu_faults.tail(1).iterrows()]
     return Verdict(
         cause=Cause.RECOVERED,
         kernel_cap=KernelCap.NO,
@@ -174,7 +178,7 @@ def _went_on(case: Case) -> Verdict | None:
         headline=f"{wording.counted(failures, 'failure')}, and the program {how}",
         confidence=Confidence.LOW if case.blind_to else Confidence.MEDIUM,
         evidence=(
-            f"last failure: {last['what']} → {last['error']}",
+            *last,
             f"the command's exit status is {case.exit_code}",
             *(("nothing was submitted to a GPU",) if without_gpu else ()),
         ),
@@ -235,7 +239,7 @@ def _killed_for_memory(case: Case) -> Verdict | None:
         refused_by="kernel",
         headline="the kernel ran out of memory and its out-of-memory killer ended the program",
         confidence=Confidence.MEDIUM if case.blind_to else Confidence.HIGH,
-        evidence=tuple(f"process {pid} was ended by the out-of-memory killer" for pid in case.oom_killed),
+        evidence=tuple(wording.oom_kill(pid, case.oom_in_cgroup(pid)) for pid in case.oom_killed),
         ruled_out=("a cap: no request to panthor was refused for one",),
         missing=case.blind_to,
         losses=case.losses,
@@ -244,10 +248,12 @@ def _killed_for_memory(case: Case) -> Verdict | None:
 
 #: In this order: what ended the program, what it was refused, what it got over, nothing.
 RULES: tuple[Callable[[Case], Verdict | None], ...] = (
+    gpu_failed,
     _vulkan_call_failed,
     _program_gave_up,
     _request_refused,
     _killed_for_memory,
+    heap_growth_refused,
     _went_on,
     _never_used,
     _nothing_failed,

@@ -76,8 +76,20 @@ class FailingCall:
 
 
 @dataclass(frozen=True)
+class LimitHit:
+    """The fixed limit a request ran into; ``value`` is None where the trace does not tell."""
+
+    name: str
+    value: int | None
+    counts: str
+
+
+@dataclass(frozen=True)
 class Refusal:
-    """The kernel request that was refused: which, with what errno, for how many bytes."""
+    """The kernel request that was refused: which, with what errno, for how many bytes, and where inside.
+
+    ``ioctl`` is "heap growth" for what the firmware asked for.
+    """
 
     ioctl: str
     errno: str
@@ -87,6 +99,12 @@ class Refusal:
     count: int = 1
     #: Nanoseconds since the recording began.
     since_start_ns: int | None = None
+    #: The innermost function of the driver or DRM that returned the errno; those up to the ioctl.
+    origin: str | None = None
+    origin_chain: str | None = None
+    #: Kernel stack at the origin, innermost function first.
+    kernel_stack: str | None = None
+    limit: LimitHit | None = None
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,25 @@ def out_of(memory: Memory) -> str:
     return f"it {REFUSED[Cause.KERNEL_MEMORY]}"
 
 
+def inside(refused: Refusal) -> list[str]:
+    """Where inside the kernel a request was refused, and at which limit."""
+    lines = []
+    if refused.limit:
+        value = "" if refused.limit.value is None else f" = {refused.limit.value}"
+        lines.append(f"limit: {refused.limit.name}{value} ({refused.limit.counts})")
+    if refused.origin:
+        lines.append(f"origin: {refused.origin}() returned {refused.errno}")
+        if refused.origin_chain and " < " in refused.origin_chain:
+            lines.append(f"handed up by: {refused.origin_chain}")
+    return lines
+
+
+def oom_kill(pid: int, in_cgroup: bool | None) -> str:
+    """The out-of-memory killer's choice; ``in_cgroup`` None: not known for whom it acted."""
+    where = {True: " of its memory cgroup", False: " of the whole system", None: ""}[in_cgroup]
+    return f"process {pid} was ended by the kernel's out-of-memory killer{where}"
+
+
 def counted(number: int, singular: str, plural: str | None = None) -> str:
     """``1 call``, ``2 calls``."""
     return f"{number} {singular if number == 1 else plural or singular + 's'}"

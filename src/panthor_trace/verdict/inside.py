@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: MIT
+"""Rules on what no ioctl shows: heaps that were refused a chunk, and failures of the GPU."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from . import wording
+from .case import Case
+from .facts import failing_call
+from .verdict import Cause, Confidence, KernelCap, LimitHit, Refusal, Verdict
+
+_HEAP_LIMITS = {
+    "heap_max_chunks": ("max_chunks", "chunks of the heap, as its creator asked"),
+    "heap_target_in_flight": (
+        "target_in_flight",
+        "render passes in flight, as its creator asked",
+    ),
+}
+
+
+def gpu_failed(case: Case) -> Verdict | None:
+    """A GPU fault, a lost group, a time-out or a reset came before anything else failed."""
+    faults = case.gpu_faults
+    if faults.empty or not case.ended_badly:
+        return None
+    first = int(faults["time_ns"].min())
+    if case.refused_before(first):
+        return None
+    refused = _refused_growth(case)
+    if len(refused) and int(refused["time_ns"].iloc[0]) < first:
+        return _heap_verdict(case, refused.iloc[0], tuple(_said(case, faults)))
+    own = faults[faults["pid"].notna()]
+    told = own if len(own) else faults
+    later = case.failing_call
+    row = later if later is not None else case.last_refusal_after(first)
+    return Verdict(
+        cause=Cause.GPU_FAULT,
+        kernel_cap=KernelCap.NO,
+        refused_by="GPU",
+        headline=f"the GPU failed first: {told['fault'].iloc[0]} ({told['detail'].iloc[0]})",
+        confidence=Confidence.HIGH if len(own) and not case.blind_to else Confidence.MEDIUM,
+        failing_call=failing_call(case, row, row["vulkan_id"]) if row is not None else None,
+        evidence=tuple(_said(case, faults)),
+        ruled_out=("a cap or lack of memory: no request was refused before the first fault",),
+        missing=(
+            *case.blind_to,
+            *(() if len(own) else ("which process the fault belongs to: the driver does not say",)),
+        ),
+        losses=case.losses,
+    )
+
+
+def heap_growth_refused(case: Case) -> Verdict | None:
+    """The firmware was refused a chunk, and the program ended badly with nothing else to blame."""
+    refused = _refused_growth(case)
+    if refused.empty or not case.ended_badly:
+        return None
+    return _heap_verdict(case, refused.iloc[-1], ())
+
+
+def _refused_growth(case: Case) -> pd.DataFrame:
+    growth = case.tables.heap_growth
+    chosen: pd.DataFrame = growth[growth["errno"] != ""]
+    return chosen
+
+
+def _heap_verdict(case: Case, row: pd.Series, consequences: tuple[str, ...]) -> Verdict:
+    hit = None
+    if row["limit"] in _HEAP_LIMITS:
+        member, counts = _HEAP_LIMITS[row["limit"]]
+        hit = LimitHit(row["limit"], int(row[member]), counts)
+    cause = Cause.KERNEL_CAP if hit else Cause.KERNEL_MEMORY
+    refusal = Refusal(
+        ioctl="heap growth",
+        errno=str(row["errno"]),
+        inside=None,
+        size=None if pd.isna(row["chunk_size"]) else int(row["chunk_size"]),
+        origin="panthor_heap_grow",
+        limit=hit,
+    )
+    state = "" if pd.isna(row["chunks"]) else f", it had {row['chunks']} of {row['max_chunks']} chunks"
+    passes = f"{row['renderpasses_in_flight']} render passes in flight"
+    allowed = "" if pd.isna(row["target_in_flight"]) else f" of {row['target_in_flight']}"
+    return Verdict(
+        cause=cause,
+        kernel_cap=KernelCap.YES if hit else KernelCap.NO,
+        refused_by="kernel",
+        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
+        confidence=Confidence.MEDIUM,
+        refusal=refusal,
+        evidence=(
+            f"the firmware asked for another chunk of a tiler heap and got {row['errno']}{state}, "
+            f"{passes}{allowed}; no ioctl shows this and the kernel logs nothing",
+            *consequences,
+        ),
+        missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
+def _said(case: Case, faults: pd.DataFrame) -> list[str]:
+    """The first faults in words; a device-wide one says so."""
+    start = int(case.meta.get("started_monotonic_ns", 0))
+    lines = []
+    for _, row in faults.head(6).iterrows():
+        whose = "the whole device" if pd.isna(row["pid"]) else f"process {row['pid']}"
+        seconds = (int(row["time_ns"]) - start) / 1e9
+        lines.append(f"{seconds:.3f} s: {row['fault']} ({whose}): {row['detail']}")
+    return lines
