@@ -1,10 +1,10 @@
 # Sourced by the scripts: where the project keeps what it sets up on a machine, and the Python it runs on.
 # Under sudo that is the invoking user's cache, so that root is needed for setting up and building only.
-panthor_home=$(getent passwd "${SUDO_UID:-$(id -u)}" | cut -d: -f6)
+# The same rule as cache_root() in board/cache.py.
 if [ -n "${SUDO_UID:-}" ]; then
-	PANTHOR_CACHE=$panthor_home/.cache/panthor-trace
+	PANTHOR_CACHE=$(getent passwd "$SUDO_UID" | cut -d: -f6)/.cache/panthor-trace
 else
-	PANTHOR_CACHE=${XDG_CACHE_HOME:-$panthor_home/.cache}/panthor-trace
+	PANTHOR_CACHE=${XDG_CACHE_HOME:-${HOME:-$(getent passwd "$(id -u)" | cut -d: -f6)}/.cache}/panthor-trace
 fi
 PANTHOR_PYTHON=$PANTHOR_CACHE/venv/bin/python
 case ${0##*/} in
