@@ -7,6 +7,7 @@
 int exception_thrown(struct pt_regs *ctx)
 {
 	struct exception_record *record;
+	u64 now = bpf_ktime_get_ns();
 	u64 name = 0;
 
 	if (!is_traced(bpf_get_current_pid_tgid()))
@@ -16,7 +17,7 @@ int exception_thrown(struct pt_regs *ctx)
 		count(COUNTER_LOST_EXCEPTION);
 		return 0;
 	}
-	fill_head(&record->head, RECORD_EXCEPTION, 0, bpf_ktime_get_ns());
+	fill_head(&record->head, RECORD_EXCEPTION, 0, now);
 	__builtin_memset(record->type_name, 0, TYPE_NAME_BYTES);
 	bpf_probe_read_user(&name, sizeof(name), (void *)(PT_REGS_PARM2(ctx) + 8));
 	if (bpf_probe_read_user_str(record->type_name, TYPE_NAME_BYTES, (void *)name) < 0) {
@@ -24,5 +25,6 @@ int exception_thrown(struct pt_regs *ctx)
 		count(COUNTER_FAULTED);
 	}
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	record_stack(ctx, RECORD_EXCEPTION, 0, PT_REGS_PARM2(ctx), now);
 	return 0;
 }

@@ -11,7 +11,7 @@
  */
 #define DRM_IOCTL_BASE 'd'
 #define IOC_TYPE(cmd)  (((cmd) >> 8) & 0xff)
-#define IOC_NR(cmd)    ((cmd) & 0xff)
+#define IOC_NR(cmd)    ((cmd)&0xff)
 #define IOC_SIZE(cmd)  (((cmd) >> 16) & 0x3fff)
 
 /* What a `pointees` entry says about an ioctl's argument. */
@@ -42,6 +42,8 @@ struct ioctl_in_flight {
 BPF_HASH(nodes, u32, u32, 64);
 /* By ioctl number: where in the argument an array or a string is pointed to, or 0. */
 BPF_ARRAY(pointees, u32, 256);
+/* By ioctl number: the errnos below 64 that are part of its normal operation, one bit each. */
+BPF_ARRAY(ordinary, u64, 256);
 BPF_HASH(ioctls_in_flight, u32, struct ioctl_in_flight, 4096);
 
 #ifdef IOCTL_HOOK_DRM
@@ -52,22 +54,6 @@ struct descriptor_key {
 };
 BPF_TABLE("lru_hash", struct descriptor_key, u32, descriptors, 1024);
 #endif
-
-static __always_inline u64 read_pointer(u64 base, u32 offset)
-{
-	u64 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
-	return value;
-}
-
-static __always_inline u32 read_u32(u64 base, u32 offset)
-{
-	u32 value = 0;
-
-	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
-	return value;
-}
 
 /* current->files->fdt->fd[fd], or 0 where there is no such file. */
 static __always_inline u64 file_behind(u32 fd)
@@ -186,6 +172,20 @@ static __always_inline void record_pointee(struct ioctl_in_flight *call)
 	}
 }
 
+/* Whether this answer is a failure, as the model will see it (uapi/ioctls.py, is_ordinary). */
+static __always_inline bool ioctl_failed(u32 cmd, s64 ret)
+{
+	u32 nr = IOC_NR(cmd);
+	u64 *bits;
+
+	if (ret >= 0)
+		return false;
+	if (ret <= -64)
+		return true;
+	bits = ordinary.lookup(&nr);
+	return !bits || !(*bits >> -ret & 1);
+}
+
 #ifdef IOCTL_HOOK_DRM
 /*
  * drm_ioctl() is not told the descriptor. Any one that leads to the file will do, and the one found
@@ -252,12 +252,13 @@ static __always_inline int ioctl_enter(u64 pid_tgid, u64 file, u32 fd, u32 cmd, 
 	return 0;
 }
 
-static __always_inline int ioctl_leave(s64 ret)
+static __always_inline int ioctl_leave(void *ctx, s64 ret)
 {
 	u32 tid = bpf_get_current_pid_tgid();
 	struct ioctl_in_flight *call = ioctls_in_flight.lookup(&tid);
 	struct ioctl_record *record;
-	u32 size;
+	u32 size, cmd;
+	u64 enter_ns;
 
 	if (!call)
 		return 0;
@@ -283,8 +284,12 @@ static __always_inline int ioctl_leave(s64 ret)
 		record->head.flags |= FLAG_FAULT_AFTER;
 		count(COUNTER_FAULTED);
 	}
+	cmd = call->cmd;
+	enter_ns = call->enter_ns;
 	ioctls_in_flight.delete(&tid);
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (ioctl_failed(cmd, ret))
+		record_stack(ctx, RECORD_IOCTL, cmd, ret, enter_ns);
 	return 0;
 }
 
@@ -308,7 +313,7 @@ int drm_ioctl_leave(struct pt_regs *ctx)
 {
 	if (!is_traced(bpf_get_current_pid_tgid()))
 		return 0;
-	return ioctl_leave(PT_REGS_RC(ctx));
+	return ioctl_leave(ctx, PT_REGS_RC(ctx));
 }
 #else
 /* Where the kernel has no kprobes: every ioctl() of every process comes by here. */
@@ -326,6 +331,6 @@ TRACEPOINT_PROBE(syscalls, sys_enter_ioctl)
 
 TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)
 {
-	return ioctl_leave(args->ret);
+	return ioctl_leave(args, args->ret);
 }
 #endif

@@ -10,6 +10,6 @@ TRACEPOINT_PROBE(oom, mark_victim)
 	u32 victim = args->pid;
 
 	if (traced.lookup(&victim))
-		process_event(PROCESS_OOM_KILL, victim, NULL);
+		process_event(PROCESS_OOM_KILL, 0, victim, NULL);
 	return 0;
 }

@@ -45,7 +45,23 @@ static __always_inline void fill_head(struct record_head *head, u8 type, u8 flag
 	head->enter_ns = enter_ns;
 }
 
-static __always_inline void process_event(u32 event, u32 child, const void *path)
+static __always_inline u64 read_pointer(u64 base, u32 offset)
+{
+	u64 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
+	return value;
+}
+
+static __always_inline u32 read_u32(u64 base, u32 offset)
+{
+	u32 value = 0;
+
+	bpf_probe_read_kernel(&value, sizeof(value), (void *)(base + offset));
+	return value;
+}
+
+static __always_inline void process_event(u32 event, u32 flags, u32 child, const void *path)
 {
 	struct process_record *record = events.ringbuf_reserve(sizeof(struct process_record));
 
@@ -53,7 +69,7 @@ static __always_inline void process_event(u32 event, u32 child, const void *path
 		count(COUNTER_LOST_PROCESS);
 		return;
 	}
-	fill_head(&record->head, RECORD_PROCESS, 0, bpf_ktime_get_ns());
+	fill_head(&record->head, RECORD_PROCESS, flags, bpf_ktime_get_ns());
 	record->event = event;
 	record->child = child;
 	__builtin_memset(record->path, 0, PATH_BYTES);
@@ -79,30 +95,46 @@ TRACEPOINT_PROBE(task, task_newtask)
 		count(COUNTER_MISSED_PROCESS);
 		return 0;
 	}
-	process_event(PROCESS_FORK, child, NULL);
+	process_event(PROCESS_FORK, 0, child, NULL);
 	return 0;
 }
 
 TRACEPOINT_PROBE(sched, sched_process_exec)
 {
 	if (is_traced(bpf_get_current_pid_tgid()))
-		process_event(PROCESS_EXEC, 0, (void *)args + (args->data_loc_filename & 0xffff));
+		process_event(PROCESS_EXEC, 0, 0,
+		              (void *)args + (args->data_loc_filename & 0xffff));
 	return 0;
 }
 
-/* Fires once a thread. A process ends with its last thread, which need not be the first one. */
+/*
+ * Fires once a thread. A process ends with its last thread, which need not be the first one. The
+ * kernel's own count of threads (signal->live, already without this one) is exact also for a
+ * process that was running when the recording began; where it cannot be read we count ourselves.
+ */
 TRACEPOINT_PROBE(sched, sched_process_exit)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	u32 *threads = traced.lookup(&tgid);
+	u32 flags = FLAG_FAULT_AFTER;
+	u32 status = 0;
 
 	if (!threads)
 		return 0;
+#ifdef SIGNAL_LIVE
+	u64 task = bpf_get_current_task();
+
+	if (read_u32(read_pointer(task, TASK_SIGNAL), SIGNAL_LIVE) != 0)
+		return 0;
+	status = read_u32(task, TASK_EXIT_CODE);
+	flags = 0;
+#else
 	__sync_fetch_and_add(threads, -1);
 	if (*threads != 0)
 		return 0;
-	/* Two last threads may both read 0; only one of them deletes the entry. */
+#endif
+	/* Two last threads may both get here; only one of them deletes the entry. */
 	if (traced.delete(&tgid) == 0)
-		process_event(PROCESS_EXIT, 0, NULL);
+		process_event(PROCESS_EXIT, flags, status, NULL);
 	return 0;
 }

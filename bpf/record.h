@@ -24,6 +24,8 @@ enum record_type {
 	RECORD_DRIVER = 7,
 	RECORD_KERNEL_STACK = 8,
 	RECORD_MESSAGE = 9,
+	RECORD_STACK = 10,
+	RECORD_MAPPING = 11,
 };
 
 enum record_flag {
@@ -45,6 +47,24 @@ enum process_event {
 	/* The kernel's out-of-memory killer chose this process; the head is of who asked for
 	   memory. */
 	PROCESS_OOM_KILL = 4,
+};
+
+enum mapping_kind {
+	/* mmap() of a panthor node. */
+	MAPPING_NODE = 1,
+	/* munmap() of what such an mmap() gave. */
+	MAPPING_NODE_UNMAP = 2,
+	/* mmap() of a file, executable: a library. */
+	MAPPING_LIBRARY = 3,
+};
+
+/* enum bpf_stack_build_id_status (include/uapi/linux/bpf.h): what a stack frame holds. */
+enum frame_status {
+	FRAME_EMPTY = 0,
+	/* The module's build id, and the offset in its file. */
+	FRAME_BUILD_ID = 1,
+	/* The address only: code of no file, or of one whose build id was not in memory. */
+	FRAME_ADDRESS = 2,
 };
 
 /* What the BPF side counts because it could not record it; an index into counters. */
@@ -75,6 +95,13 @@ enum counter {
 	COUNTER_MISSED_RETURN = 19,
 	/* A kernel stack that could not be kept. */
 	COUNTER_LOST_KERNEL_STACK = 20,
+	/* A failure without its user stack: no room in the ring. */
+	COUNTER_LOST_STACK = 10,
+	/* The same failure of the same process had STACKS_PER_SITE stacks already. */
+	COUNTER_SKIPPED_STACK = 11,
+	COUNTER_LOST_MAPPING = 12,
+	/* A mapping of a node that could not be remembered: its end will not be seen. */
+	COUNTER_MISSED_MAPPING = 13,
 	COUNTER_COUNT = 32,
 };
 
@@ -94,6 +121,9 @@ enum counter {
 #define STACK_TEXT_BYTES 1536
 #define MESSAGE_BYTES    224
 #define NO_DESCRIPTOR    0xffffffff
+#define BUILD_ID_BYTES   20
+/* Mesa's ioctls lie some 20 frames below llama-bench's main() [measured, panvk 26.1.6]. */
+#define STACK_FRAMES 48
 
 struct record_head {
 	u8 type;
@@ -154,8 +184,8 @@ struct exception_record {
 struct process_record {
 	struct record_head head;
 	u32 event;
-	/* PROCESS_FORK: the child, the head's tgid being the parent; PROCESS_OOM_KILL: the victim.
-	 */
+	/* PROCESS_FORK: the child, the head's tgid being the parent; PROCESS_OOM_KILL: the victim;
+	   PROCESS_EXIT: the wait status, FLAG_FAULT_AFTER being set where it is not known. */
 	u32 child;
 	char path[PATH_BYTES];
 };
@@ -195,6 +225,50 @@ struct kernel_stack_record {
 struct message_record {
 	struct record_head head;
 	char text[MESSAGE_BYTES];
+};
+
+/* The same 32 bytes as struct bpf_stack_build_id. */
+struct stack_frame {
+	/* enum frame_status */
+	s32 status;
+	u8 build_id[BUILD_ID_BYTES];
+	/* Offset in the module's file, or the address. */
+	u64 offset;
+};
+
+/* The user stack of a failure, innermost frame first; belongs to the record of type `of` with the
+   same tid and enter_ns. */
+struct stack_record {
+	struct record_head head;
+	u32 of;
+	u32 frames;
+	struct stack_frame frame[STACK_FRAMES];
+};
+
+/* One mmap() or munmap(). */
+struct mapping_record {
+	struct record_head head;
+	u64 exit_ns;
+	/* The address, or a negative errno. */
+	s64 ret;
+	/* As asked for; 0 in an mmap() leaves the choice to the kernel. */
+	u64 address;
+	u64 length;
+	u64 offset;
+	/* enum mapping_kind */
+	u32 kind;
+	u32 protection;
+	u32 mmap_flags;
+	u32 fd;
+	/* The file: the device it is (a node) or lies on (a library), and its inode number. */
+	u32 device;
+	/* Mappings of the process when the call returned; this and the next two are 0 where the
+	   kernel's type information does not lead there. */
+	u32 maps;
+	u64 inode;
+	/* Its address space in pages, and its soft RLIMIT_AS in bytes (all ones: none). */
+	u64 address_space;
+	u64 address_space_limit;
 };
 
 /* The counters' sums so far; written by user space whenever they have changed. */

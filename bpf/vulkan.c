@@ -76,12 +76,17 @@ static __always_inline int vulkan_enter(struct pt_regs *ctx, u32 function, u32 a
 	return 0;
 }
 
-int vulkan_exit(struct pt_regs *ctx)
+/* A function without a VkResult leaves anything in the register: only `has_result` tells a failure.
+ */
+static __always_inline int vulkan_leave(struct pt_regs *ctx, bool has_result)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct vulkan_in_flight *call;
 	struct vulkan_record *record;
 	struct vulkan_key key = {};
+	u32 function;
+	u64 enter_ns;
+	s32 result;
 
 	if (!is_traced(pid_tgid))
 		return 0;
@@ -101,13 +106,28 @@ int vulkan_exit(struct pt_regs *ctx)
 	fill_head(&record->head, RECORD_VULKAN, call->flags, call->enter_ns);
 	record->exit_ns = bpf_ktime_get_ns();
 	/* VkResult is 32 bits wide; what the register holds above it is left over. */
-	record->result = (s32)PT_REGS_RC(ctx);
-	record->function = call->function;
+	result = (s32)PT_REGS_RC(ctx);
+	function = call->function;
+	enter_ns = call->enter_ns;
+	record->result = result;
+	record->function = function;
 	__builtin_memcpy(record->args, call->args, sizeof(record->args));
 	__builtin_memcpy(record->pointee, call->pointee, POINTEE_BYTES);
 	vulkan_in_flight.delete(&key);
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (has_result && result < 0)
+		record_stack(ctx, RECORD_VULKAN, function, result, enter_ns);
 	return 0;
+}
+
+int vulkan_exit(struct pt_regs *ctx)
+{
+	return vulkan_leave(ctx, false);
+}
+
+int vulkan_exit_result(struct pt_regs *ctx)
+{
+	return vulkan_leave(ctx, true);
 }
 
 /* One entry program a function; the rows are generated from uapi/vulkan.py and follow this file. */

@@ -7,7 +7,15 @@ import struct
 
 import pytest
 
-from panthor_trace.capture.btf import VMLINUX, Btf, BtfError, file_offsets
+from panthor_trace.capture.btf import (
+    FILE_OFFSETS,
+    PROCESS_OFFSETS,
+    VMLINUX,
+    Btf,
+    BtfError,
+    file_offsets,
+    process_offsets,
+)
 
 
 class BtfFile:
@@ -78,7 +86,10 @@ def test_what_is_no_btf_is_an_error(raw: bytes) -> None:
 @pytest.mark.skipif(not VMLINUX.exists(), reason="this kernel has no BTF")
 def test_running_kernel_has_them_all() -> None:
     offsets = file_offsets(Btf.of_kernel())
-    assert set(offsets) == {"TASK_FILES", "FILES_FDT", "FDT_MAX_FDS", "FDT_FD", "FILE_INODE", "INODE_RDEV"}
+    assert set(offsets) == set(FILE_OFFSETS)
     assert offsets["FDT_MAX_FDS"] == 0  # struct fdtable begins with it (include/linux/fdtable.h)
     assert offsets["FDT_FD"] == 8
     assert all(0 <= offset < 1 << 14 for offset in offsets.values())
+    process = process_offsets(Btf.of_kernel())
+    assert set(process) == set(PROCESS_OFFSETS)
+    assert process["TASK_SIGNAL"] != process["TASK_EXIT_CODE"]

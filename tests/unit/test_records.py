@@ -29,12 +29,17 @@ STRUCTS = {
     "driver_record": records.DRIVER,
     "kernel_stack_record": records.KERNEL_STACK,
     "message_record": records.MESSAGE,
+    "stack_frame": records.FRAME,
+    "stack_record": records.STACK,
+    "mapping_record": records.MAPPING,
 }
 ENUMS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "RECORD_": schema.RecordType,
     "FLAG_": schema.Flag,
     "PROCESS_": schema.ProcessEvent,
     "COUNTER_": schema.Counter,
+    "MAPPING_": schema.MappingKind,
+    "FRAME_": schema.FrameStatus,
 }
 
 

@@ -31,6 +31,8 @@ _KIND_FUNC_PROTO = 13
 #: Bytes that follow a type by its kind: fixed, and one of ``vlen`` elements each.
 _TAIL = {1: 4, 3: 12, 14: 4, 17: 4}
 _ELEMENT = {4: 12, 5: 12, 6: 8, 13: 8, 15: 12, 19: 12}
+#: How far from a struct's header a member is looked for: struct mm_struct has some 80 members of 12 bytes.
+_FAR = 4096
 
 
 class BtfError(Exception):
@@ -141,6 +143,24 @@ class Btf:
             position = self.types.find(needle, position + 1)
         raise BtfError(f"struct {struct_name} has no member {' or no member '.join(members)}")
 
+    def unnamed_offsets(self, members: Sequence[str]) -> dict[str, int]:
+        """Byte offsets of ``members`` in the one unnamed struct that has them all. Raises BtfError."""
+        wanted = {self._string_offset(member): member for member in members}
+        needle = struct.pack("<I", self._string_offset(members[0]))
+        found = {}
+        position = self.types.find(needle)
+        while position >= 0:
+            # Members stand behind their struct's header; whose header it is, is tried from the nearest on.
+            for header in range(position - _TYPE.size, max(position - _FAR, -1), -_MEMBER.size):
+                if position % 4 == 0 and self.types[header : header + 4] == b"\0\0\0\0":
+                    offsets = self._members_at(header, wanted)
+                    if len(offsets) == len(members):
+                        found[header] = offsets
+            position = self.types.find(needle, position + 1)
+        if len(found) != 1:
+            raise BtfError(f"{len(found)} unnamed structs have the members {', '.join(members)}")
+        return found.popitem()[1]
+
     def _members_at(self, position: int, wanted: Mapping[int, str]) -> dict[str, int]:
         """Offsets of the wanted members if a struct definition starts here, else nothing."""
         if position + _TYPE.size > len(self.types):
@@ -169,13 +189,47 @@ FILE_OFFSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
         "FDT_FD": ("fdtable", "fd"),
         "FILE_INODE": ("file", "f_inode"),
         "INODE_RDEV": ("inode", "i_rdev"),
+        "INODE_INO": ("inode", "i_ino"),
+        "INODE_SB": ("inode", "i_sb"),
+        "SB_DEV": ("super_block", "s_dev"),
     }
 )
 
 
-def file_offsets(btf: Btf) -> dict[str, int]:
-    """The offsets ``bpf/ioctl.c`` is compiled with. Raises BtfError."""
-    return {
-        macro: btf.offsets(struct_name, [member])[member]
-        for macro, (struct_name, member) in FILE_OFFSETS.items()
+#: What it needs to know a process's last thread, and its exit status.
+PROCESS_OFFSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "TASK_SIGNAL": ("task_struct", "signal"),
+        "TASK_EXIT_CODE": ("task_struct", "exit_code"),
+        "SIGNAL_LIVE": ("signal_struct", "live"),
     }
+)
+#: How far a process is from its limits on mappings. All members of struct mm_struct lie in an unnamed struct
+#: at its start (include/linux/mm_types.h, 6.12 and 7.3).
+LIMIT_OFFSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"TASK_MM": ("task_struct", "mm"), "SIGNAL_RLIM": ("signal_struct", "rlim")}
+)
+_MM_MEMBERS: Mapping[str, str] = MappingProxyType({"MM_MAP_COUNT": "map_count", "MM_TOTAL_VM": "total_vm"})
+
+
+def _find(btf: Btf, wanted: Mapping[str, tuple[str, str]]) -> dict[str, int]:
+    return {
+        macro: btf.offsets(struct_name, [member])[member] for macro, (struct_name, member) in wanted.items()
+    }
+
+
+def file_offsets(btf: Btf) -> dict[str, int]:
+    """The offsets ``bpf/ioctl.c`` and ``bpf/mapping.c`` are compiled with. Raises BtfError."""
+    return _find(btf, FILE_OFFSETS)
+
+
+def process_offsets(btf: Btf) -> dict[str, int]:
+    """The offsets ``bpf/process.c`` can be compiled with. Raises BtfError."""
+    return _find(btf, PROCESS_OFFSETS)
+
+
+def limit_offsets(btf: Btf) -> dict[str, int]:
+    """The offsets that ``bpf/mapping.c`` can be compiled with. Raises BtfError."""
+    found = btf.unnamed_offsets([*_MM_MEMBERS.values(), "mmap_lock"])
+    mm = {macro: found[member] for macro, member in _MM_MEMBERS.items()}
+    return {**_find(btf, LIMIT_OFFSETS), **mm}

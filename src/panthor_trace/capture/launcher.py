@@ -52,6 +52,12 @@ def check_command(command: Sequence[str], environment: Mapping[str, str]) -> Non
         raise TraceError(f"{program}: command not found", EXIT_NOT_FOUND)
 
 
+def shell_status(wait_status: int) -> int:
+    """The exit status a shell would show for a wait status: the command's, or 128 + n for signal n."""
+    code = os.waitstatus_to_exitcode(wait_status)
+    return 128 - code if code < 0 else code
+
+
 class Signals:
     """The tracer's steering signals while a command runs: blocked, taken one by one, passed on.
 
@@ -151,10 +157,20 @@ class Command:
                 self.status = status
         return self.status is not None
 
+    def _is_stopped(self) -> bool:
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        except OSError:
+            return False
+
     def pass_on(self, info: signal.struct_siginfo) -> None:
         """Send the command a signal that another process sent to the tracer."""
         sent_by_process = info.si_code <= 0
-        if sent_by_process and info.si_signo != signal.SIGCHLD and not self.poll():
+        # A shell's fg continues the whole job: where the command runs already, it has had its SIGCONT.
+        superfluous = info.si_signo == signal.SIGCHLD or (
+            info.si_signo == signal.SIGCONT and not self._is_stopped()
+        )
+        if sent_by_process and not superfluous and not self.poll():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, info.si_signo)
 
@@ -163,5 +179,4 @@ class Command:
         """The exit status a shell would show: the command's, or 128 + n for signal n."""
         if self.status is None:
             raise RuntimeError("the command has not ended")
-        code = os.waitstatus_to_exitcode(self.status)
-        return 128 - code if code < 0 else code
+        return shell_status(self.status)

@@ -11,9 +11,15 @@ import platform
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 VULKAN = "libvulkan.so.1"
 CXX = "libstdc++.so.6"
+#: LLVM's C++ runtime, of programs built with clang's libc++; same __cxa_throw (Itanium C++ ABI).
+LIBCXX = "libc++abi.so.1"
+
+#: The libraries that are probed, by their SONAME, for each layer; the first one is the usual one.
+PROBED: Mapping[str, tuple[str, ...]] = MappingProxyType({"vulkan": (VULKAN,), "exception": (CXX, LIBCXX)})
 
 #: ELF e_machine (elf.h) by ``uname -m``.
 _MACHINES = {"x86_64": 62, "aarch64": 183}
@@ -90,4 +96,14 @@ def find_library(name: str, root: Path, environment: Mapping[str, str]) -> Path 
         found = resolve(root, directory / name)
         if found and _fits(found):
             return found
+    return None
+
+
+def layer_of(soname: str, path: str) -> str | None:
+    """The layer whose probes belong on a library, by its SONAME or else by its file's name."""
+    name = soname or Path(path).name
+    for layer, sonames in PROBED.items():
+        # A development build may carry another version; libvulkan_<driver>.so is not the loader.
+        if any(name.startswith(known.rsplit(".", 1)[0]) for known in sonames):
+            return layer
     return None

@@ -10,27 +10,35 @@ import os
 import struct
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ..errors import EXIT_KERNEL, EXIT_NO_BCC, TraceError
 from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
-from ..uapi import vulkan
-from . import libraries, source
-from .btf import Btf, BtfError, file_offsets
+from . import source
+from .btf import Btf, BtfError, file_offsets, limit_offsets, process_offsets
 from .driver_layer import DriverLayer, kernel_symbols
+from .layers import Layer
 from .nodes import Node
 from .quiet import captured_stderr
+from .uprobes import LibraryProbes
 
 TRACEFS = Path("/sys/kernel/tracing")
 _IOCTL_EVENTS = ("syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
+_MAPPING_EVENTS = (
+    "syscalls/sys_enter_mmap",
+    "syscalls/sys_exit_mmap",
+    "syscalls/sys_enter_munmap",
+    "syscalls/sys_exit_munmap",
+)
 _PROCESS_EVENTS = (
     "task/task_newtask",
     "sched/sched_process_exec",
     "sched/sched_process_exit",
 )
 _OOM_EVENT = "oom/mark_victim"
+#: Stands for the threads of a process that was running already; never counted down to none.
+_UNCOUNTED_THREADS = 1 << 30
 
 _MESSAGE_EVENT = "printk/console"
 #: The hook on the DRM path, and how many threads may be inside it before the kernel misses a return: waits
@@ -40,20 +48,6 @@ _DRM_MAXACTIVE = 1024
 
 _VULKAN_RECORD = struct.Struct("<BBHIIIQQiI7Q64s")
 _IOCTL_RECORD = struct.Struct("<BBHIIIQQqQIIII64s64sQ")
-
-
-@dataclass
-class Layer:
-    """One layer of the capture: live or not and why, and the probes that could not attach."""
-
-    live: bool = False
-    why: str = ""
-    probes: list[str] = field(default_factory=list)
-    missing: list[str] = field(default_factory=list)
-
-    def as_json(self) -> dict[str, Any]:
-        """For meta.json."""
-        return {"live": self.live, "why": self.why, "probes": self.probes, "missing": self.missing}
 
 
 @contextlib.contextmanager
@@ -104,9 +98,9 @@ class Program:
 
     def __init__(self, nodes: Sequence[Node], ioctl_hook: str = "auto") -> None:
         self.seconds: dict[str, float] = {}
-        self.layers = {name: Layer() for name in ("process", "ioctl", "driver", "vulkan", "exception")}
-        self.libraries: list[str] = []
-        self._attached: set[tuple[int, int]] = set()
+        self.layers = {
+            name: Layer() for name in ("process", "ioctl", "mmap", "driver", "vulkan", "exception")
+        }
         ensure_tracefs()
         with stopwatch(self.seconds, "import"):
             self._bcc = import_bcc()
@@ -123,6 +117,7 @@ class Program:
             self.ioctl_hook = "syscall"
         if self.ioctl_hook == "syscall":
             self._load(nodes)
+        self.libraries = LibraryProbes(self._bpf, self.layers)
         self.driver = DriverLayer(self._bcc, self._bpf, symbols)
         self._attach_driver(nodes)
         process = self.layers["process"]
@@ -137,7 +132,9 @@ class Program:
             try:
                 text = source.program_source(
                     offsets,
+                    process=self._process_offsets(),
                     oom=self._has_event(_OOM_EVENT),
+                    mapping=self.layers["mmap"].live,
                     drm=self.ioctl_hook == "drm",
                     message=self._has_event(_MESSAGE_EVENT),
                 )
@@ -177,6 +174,7 @@ class Program:
 
     def _ioctl_offsets(self) -> dict[str, int] | None:
         layer = self.layers["ioctl"]
+        self.layers["mmap"].why = "it needs what the ioctl layer needs"
         absent = [event for event in _IOCTL_EVENTS if not self._has_event(event)]
         if self.ioctl_hook == "syscall" and absent:
             layer.why = "the kernel has no system-call tracepoints (CONFIG_FTRACE_SYSCALLS)"
@@ -193,7 +191,21 @@ class Program:
             if self.ioctl_hook == "drm"
             else [f"tracepoint:{event}" for event in _IOCTL_EVENTS]
         )
+        mapping = self.layers["mmap"]
+        mapping.live = all(self._has_event(event) for event in _MAPPING_EVENTS)
+        names = [f"tracepoint:{event}" for event in _MAPPING_EVENTS]
+        mapping.probes, mapping.missing = (names, []) if mapping.live else ([], names)
+        mapping.why = "" if mapping.live else "the kernel has no tracepoints of mmap and munmap"
         return offsets
+
+    @staticmethod
+    def _process_offsets() -> dict[str, int]:
+        """What can be had; without it, bpf/process.c counts threads itself and knows no exit status."""
+        found: dict[str, int] = {}
+        for offsets in (process_offsets, limit_offsets):
+            with contextlib.suppress(BtfError):
+                found |= offsets(Btf.of_kernel())
+        return found if "TASK_SIGNAL" in found else {}
 
     @staticmethod
     def _refusal(error: Exception, said: str) -> str:
@@ -213,72 +225,25 @@ class Program:
         pointees = self._bpf["pointees"]
         for number, place in source.pointee_table().items():
             pointees[ctypes.c_int(number)] = ctypes.c_uint32(place)
+        ordinary = self._bpf["ordinary"]
+        for number, bits in source.ordinary_table().items():
+            ordinary[ctypes.c_int(number)] = ctypes.c_uint64(bits)
 
     def attach_libraries(self, root: Path, environment: Mapping[str, str]) -> None:
         """Put the user-space probes on the libraries a command in ``root`` would load."""
         with stopwatch(self.seconds, "attach"):
-            for name, attach, layer in (
-                (libraries.VULKAN, self.attach_vulkan, self.layers["vulkan"]),
-                (libraries.CXX, self.attach_exceptions, self.layers["exception"]),
-            ):
-                path = libraries.find_library(name, root, environment)
-                if path is None:
-                    layer.why = f"{name} was not found where the command would load it from"
-                else:
-                    attach(path)
-
-    def _is_new(self, path: Path) -> bool:
-        """Whether this file has no probes yet. Two on one function would record every call twice."""
-        found = path.stat()
-        key = (found.st_dev, found.st_ino)
-        if key in self._attached:
-            return False
-        self._attached.add(key)
-        self.libraries.append(str(path))
-        return True
-
-    def attach_vulkan(self, path: Path) -> None:
-        """Probe the Vulkan functions that ``path`` exports. May be called again for another library."""
-        if not self._is_new(path):
-            return
-        layer = self.layers["vulkan"]
-        for index, function in enumerate(vulkan.FUNCTIONS):
-            if self._attach(path, function.name, f"vulkan_enter_{index}", "vulkan_exit"):
-                layer.probes.append(function.name)
-            else:
-                layer.missing.append(function.name)
-        layer.live = bool(layer.probes)
-        layer.why = "" if layer.live else f"no Vulkan function of {path} could be probed"
-
-    def attach_exceptions(self, path: Path) -> None:
-        """Probe the throwing of C++ exceptions in ``path``, a libstdc++."""
-        if not self._is_new(path):
-            return
-        layer = self.layers["exception"]
-        layer.live = self._attach(path, "__cxa_throw", "exception_thrown", None)
-        (layer.probes if layer.live else layer.missing).append("__cxa_throw")
-        layer.why = "" if layer.live else f"__cxa_throw of {path} could not be probed"
-
-    def _attach(self, path: Path, symbol: str, enter: str, leave: str | None) -> bool:
-        """Both probes or none: an entry without its return would stay in flight for ever."""
-        name = str(path)
-        with captured_stderr():
-            try:
-                if leave:
-                    self._bpf.attach_uretprobe(name=name, sym=symbol, fn_name=leave)
-                try:
-                    self._bpf.attach_uprobe(name=name, sym=symbol, fn_name=enter)
-                except Exception:
-                    if leave:
-                        self._bpf.detach_uretprobe(name=name, sym=symbol)
-                    raise
-            except Exception:  # bcc raises bare Exception: no such symbol, or the kernel refused
-                return False
-        return True
+            self.libraries.attach_expected(root, environment)
 
     def follow(self, pid: int) -> None:
         """Trace the single-threaded process ``pid`` and everything it will start."""
         self._bpf["traced"][ctypes.c_uint32(pid)] = ctypes.c_uint32(1)
+
+    def attach_process(self, pid: int) -> None:
+        """Trace the running process ``pid``, all its threads, and everything it will start.
+
+        Its threads come and go while we look, so they are not counted: it ends when the kernel says so.
+        """
+        self._bpf["traced"][ctypes.c_uint32(pid)] = ctypes.c_uint32(_UNCOUNTED_THREADS)
 
     def open_ring(self, on_record: Callable[[Any, Any, int], int]) -> None:
         """Have :meth:`drain` call ``on_record(context, address, size)``, which must return 0."""

@@ -21,10 +21,13 @@ from ..trace.schema import COUNTER_COUNT, SCHEMA_VERSION, RecordType
 from ..trace.writer import TraceWriter
 from ..uapi import vulkan
 from . import driver
+from .attach import Attached
 from .identity import Identity, acting_as
-from .launcher import Command, Signals, check_command
+from .launcher import Command, Signals, check_command, shell_status
+from .netlink import Netlink
 from .nodes import Node, node_at, panthor_nodes
-from .program import Program
+from .observer import Observer, max_map_count
+from .program import Program, stopwatch
 from .state import StateWatch
 
 #: How often the ring is drained. Waking up for every record would cost the traced process more.
@@ -49,6 +52,8 @@ class Options:
     nodes: tuple[str, ...] = ()
     #: "auto", "drm" or "syscall".
     ioctl_hook: str = "auto"
+    #: Attach to this running process instead of starting ``command``, which is then empty.
+    pid: int | None = None
 
 
 @dataclass
@@ -67,7 +72,7 @@ class EventSink:
     def __init__(self, writer: TraceWriter) -> None:
         self._writer = writer
         self._batches: list[list[bytes]] = [[] for _ in range(256)]
-        #: How many of a batch's records fresh() has handed out.
+        #: How many of a batch's records have been handed out.
         self._looked_at = [0] * 256
         self._counters: list[int] = []
         self._next_flush = 0.0
@@ -83,14 +88,34 @@ class EventSink:
         self._batches[record[0]].append(record)
         return 0
 
-    def fresh(self, kind: int) -> list[bytes]:
-        """Records of one type that came since the last call; to be asked before each flush."""
-        looked_at, self._looked_at[kind] = self._looked_at[kind], len(self._batches[kind])
-        return self._batches[kind][looked_at:]
+    def arrivals(self) -> Callable[[RecordType], list[bytes]]:
+        """What has come since the last call, by type; to be asked before each flush.
+
+        Whoever looks at records shares one answer: a record is new to all of them or to none.
+        """
+        found: dict[int, list[bytes]] = {}
+
+        def fresh(kind: RecordType) -> list[bytes]:
+            if kind not in found:
+                batch, seen = self._batches[kind], self._looked_at[kind]
+                found[kind], self._looked_at[kind] = batch[seen:], len(batch)
+            return found[kind]
+
+        return fresh
 
     def add(self, kind: int, records: list[bytes]) -> None:
         """Records made by user space."""
         self._batches[kind].extend(records)
+
+    def append(self, name: str, row: Mapping[str, Any]) -> None:
+        """Write a line of a side table."""
+        if self.failure is None:
+            try:
+                self._writer.append_line(name, row)
+                return
+            except OSError as error:
+                self.failure = error.strerror or str(error)
+        self.discarded += 1
 
     def add_counters(self, values: list[int]) -> None:
         """The counters' sums, where they have changed."""
@@ -133,7 +158,7 @@ class EventSink:
 
 def default_directory(command: Sequence[str]) -> str:
     """``panthor-trace-<command>-<date>-<pid>`` in the current directory."""
-    name = Path(command[0]).name or "command"
+    name = Path(command[0] if command else "").name or "process"
     return f"panthor-trace-{name}-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
 
 
@@ -152,14 +177,19 @@ def _identity(options: Options) -> Identity | None:
 
 
 def _metadata(
-    options: Options, program: Program, nodes: Sequence[Node], identity: Identity | None
+    options: Options,
+    target: Command | Attached,
+    program: Program,
+    nodes: Sequence[Node],
+    identity: Identity | None,
 ) -> dict[str, Any]:
     machine = platform.uname()
     return {
         "tool": "panthor-trace",
         "version": __version__,
         "schema_version": SCHEMA_VERSION,
-        "command": list(options.command),
+        "command": list(target.argv),
+        "attached_pid": target.pid if isinstance(target, Attached) else None,
         "directory": str(Path.cwd()),
         "root": str(options.root),
         "user": identity.name or str(identity.uid) if identity else None,
@@ -172,20 +202,21 @@ def _metadata(
             "architecture": machine.machine,
             "cpus": os.cpu_count(),
             "page_size": os.sysconf("SC_PAGE_SIZE"),
+            "max_map_count": max_map_count(),
             "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         },
         "nodes": [node.as_json() for node in nodes],
         "ioctl_hook": program.ioctl_hook,
         "driver_functions": driver.as_json(),
         "layers": {name: layer.as_json() for name, layer in program.layers.items()},
-        "libraries": program.libraries,
+        "libraries": [row["path"] for row in program.libraries.rows],
         "startup_seconds": program.seconds,
         "vulkan_functions": [function.name for function in vulkan.FUNCTIONS],
     }
 
 
 def record(options: Options, say: Callable[[str], None]) -> Recording:
-    """Run ``options.command`` traced. Raises TraceError where the command was not started.
+    """Run ``options.command`` traced, or trace ``options.pid``. Raises TraceError where nothing was traced.
 
     From the moment the command runs, nothing that goes wrong here ends or alters it.
     """
@@ -195,22 +226,27 @@ def record(options: Options, say: Callable[[str], None]) -> Recording:
     if identity:
         environment.update(identity.environment())
     environment.update(options.environment)
-    check_command(options.command, environment)
+    attached = Attached(options.pid) if options.pid is not None else None
+    if attached is None:
+        check_command(options.command, environment)
     nodes = [*panthor_nodes(), *(node_at(path) for path in options.nodes)]
     if not nodes:
         say("no panthor device on this machine: only Vulkan calls and exceptions will be recorded")
 
-    path = options.output or default_directory(options.command)
+    path = options.output or default_directory(attached.argv if attached else options.command)
     owner = (identity.uid, identity.gid) if identity else (os.getuid(), os.getgid())
     with acting_as(identity):
         writer = TraceWriter.create(path, owner)
     signals = Signals()
     try:
-        return _record_into(writer, options, environment, identity, nodes, signals, say)
+        target = attached or Command(options.command, environment, identity, signals)
+        return _record_into(writer, options, environment, identity, nodes, target, signals, say)
     except BaseException:  # raised only as long as the command has not run
         writer.discard()
         raise
     finally:
+        if attached:
+            attached.close()
         signals.restore()
 
 
@@ -220,38 +256,53 @@ def _record_into(
     environment: Mapping[str, str],
     identity: Identity | None,
     nodes: Sequence[Node],
+    target: Command | Attached,
     signals: Signals,
     say: Callable[[str], None],
 ) -> Recording:
-    command = Command(options.command, environment, identity, signals)
     _spare_from_oom()
     sink = EventSink(writer)
-    program = None
+    program = netlink = None
     try:
         program = Program(nodes, options.ioctl_hook)
+        with stopwatch(program.seconds, "netlink"):
+            netlink = Netlink(program.layers)
         program.attach_libraries(options.root, environment)
         program.open_ring(sink.on_record)
-        program.follow(command.pid)
+        observer = Observer(sink, program.libraries, netlink)
+        if isinstance(target, Attached):
+            program.attach_process(target.pid)
+            observer.follow(target.pid, running=True)
+        else:
+            program.follow(target.pid)
+            observer.follow(target.pid)
         for name, layer in program.layers.items():
             if not layer.live:
                 say(f"{name} layer not live: {layer.why}")
-        _write_start(writer, _metadata(options, program, nodes, identity))
+        _write_start(writer, _metadata(options, target, program, nodes, identity))
         interrupted = signals.interrupted()
         if interrupted:
             raise TraceError("interrupted before the command was started", 128 + interrupted)
     except BaseException:
-        command.abandon()
-        if program:
+        if isinstance(target, Command):
+            target.abandon()
+        for opened in (program, netlink):
+            if opened:
+                opened.close()
+        raise
+    if isinstance(target, Attached):
+        say(f"attached to process {target.pid} ({' '.join(target.argv)}); Ctrl-C detaches")
+    else:
+        try:
+            target.release()
+        except TraceError:
             program.close()
-        raise
-    try:
-        command.release()
-    except TraceError:
-        program.close()
-        raise
-    _run(program, command, sink, signals)
+            netlink.close()
+            raise
+    _run(program, target, sink, observer, signals)
     program.close()
-    return _finish(writer, program, command, sink, identity)
+    netlink.close()
+    return _finish(writer, program, target, sink, observer, netlink, identity)
 
 
 def _spare_from_oom() -> None:
@@ -273,27 +324,33 @@ def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
         ) from None
 
 
-def _run(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
+def _run(
+    program: Program, target: Command | Attached, sink: EventSink, observer: Observer, signals: Signals
+) -> None:
     """Record until the command has ended. Whatever fails here, the command is waited for all the same."""
     try:
-        _drain_until_end(program, command, sink, signals)
+        _drain_until_end(program, target, sink, observer, signals)
     except Exception as error:
         sink.failure = sink.failure or f"{type(error).__name__}: {error}"
-        while not command.poll():
+        while not target.poll():
             info = signals.wait(DRAIN_SECONDS)
             if info is not None:
-                command.pass_on(info)
+                target.pass_on(info)
 
 
-def _drain_until_end(program: Program, command: Command, sink: EventSink, signals: Signals) -> None:
+def _drain_until_end(
+    program: Program, target: Command | Attached, sink: EventSink, observer: Observer, signals: Signals
+) -> None:
     """Drain until the command has ended, then take what is left."""
     next_counters, received = 0.0, 0
-    watch = StateWatch(command.pid, sink.write_state)
+    watch = StateWatch(target.pid, sink.write_state)
     watch.sample("start")
-    while not command.poll():
+    while not target.poll():
         program.drain()
+        fresh = sink.arrivals()
+        observer.observe(fresh)
         now = time.monotonic()
-        watch.look(sink.fresh)
+        watch.look(fresh)
         watch.periodic(now)
         if now >= next_counters:
             sink.add_counters(program.counters())
@@ -303,9 +360,11 @@ def _drain_until_end(program: Program, command: Command, sink: EventSink, signal
         info = signals.wait(0 if sink.received - received > _BUSY_RECORDS else DRAIN_SECONDS)
         received = sink.received
         if info is not None:
-            command.pass_on(info)
+            target.pass_on(info)
     program.drain()
-    watch.look(sink.fresh)
+    fresh = sink.arrivals()
+    observer.observe(fresh)
+    watch.look(fresh)
     watch.sample("end")
     for kind, records in program.unfinished().items():
         sink.add(kind, records)
@@ -315,15 +374,25 @@ def _drain_until_end(program: Program, command: Command, sink: EventSink, signal
 
 
 def _finish(
-    writer: TraceWriter, program: Program, command: Command, sink: EventSink, identity: Identity | None
+    writer: TraceWriter,
+    program: Program,
+    target: Command | Attached,
+    sink: EventSink,
+    observer: Observer,
+    netlink: Netlink,
+    identity: Identity | None,
 ) -> Recording:
-    recording = Recording(writer.path, command.exit_code, identity)
+    recording = Recording(writer.path, target.exit_code, identity)
+    status = target.status if isinstance(target, Command) else observer.statuses.get(target.pid)
     end = {
         "ended": datetime.now().astimezone().isoformat(),
         "ended_monotonic_ns": time.monotonic_ns(),
-        "exit_code": command.exit_code,
-        "wait_status": command.status,
-        "root_pid": command.pid,
+        "exit_code": shell_status(status) if status is not None else None,
+        "wait_status": status,
+        "root_pid": target.pid,
+        "detached": isinstance(target, Attached) and target.detached,
+        "layers": {name: layer.as_json() for name, layer in program.layers.items()},
+        "dropped_netlink": netlink.dropped,
         "write_failure": sink.failure,
         "discarded_records": sink.discarded,
         "tracer_peak_rss_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,

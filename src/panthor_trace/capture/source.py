@@ -48,25 +48,41 @@ def pointee_table() -> dict[int, int]:
     return table
 
 
+def ordinary_table() -> dict[int, int]:
+    """Contents of the ``ordinary`` map: by ioctl number, a bit for each errno that is no failure."""
+    always = sum(1 << code for code in ioctls.RESTARTED)
+    return {
+        number: always | sum(1 << code for code in known.ordinary)
+        if (known := ioctls.BY_NUMBER.get(number))
+        else always
+        for number in range(256)
+    }
+
+
 def program_source(
     offsets: Mapping[str, int] | None,
     *,
+    process: Mapping[str, int] | None = None,
     oom: bool = True,
+    mapping: bool = True,
     drm: bool = True,
     message: bool = True,
     ring_units: int = DEFAULT_RING_UNITS,
 ) -> str:
     """The whole program.
 
-    Without ``offsets`` (of btf.file_offsets) the ioctl layer is left out, and with it the driver layer;
-    ``drm`` is whether ioctls are caught on the DRM path; ``oom`` and ``message`` whether the kernel has the
-    events of its out-of-memory killer and of its log.
+    Without ``offsets`` (of btf.file_offsets) the ioctl and mmap layers are left out, and with them the driver
+    layer; ``process`` are those of btf.process_offsets and btf.limit_offsets. ``drm`` is whether ioctls are
+    caught on the DRM path; ``oom``, ``mapping`` and ``message`` whether the kernel has the events of its
+    out-of-memory killer, of mmap and munmap, and of its log.
     """
     directory = bpf_directory()
-    files = ["record.h", "process.c", *(["oom.c"] if oom else [])]
-    files += [*(["ioctl.c", "driver.c"] if offsets is not None else [])]
+    files = ["record.h", "process.c", "stack.c", *(["oom.c"] if oom else [])]
+    if offsets is not None:
+        files += ["ioctl.c", *(["mapping.c"] if mapping else []), "driver.c"]
     files += [*(["message.c"] if message else []), "vulkan.c"]
-    constants = {"RING_UNITS": ring_units, **({"IOCTL_HOOK_DRM": 1} if drm else {}), **(offsets or {})}
+    constants = {"RING_UNITS": ring_units, **({"IOCTL_HOOK_DRM": 1} if drm else {})}
+    constants |= {**(offsets or {}), **(process or {})}
     parts = ["#include <uapi/linux/ptrace.h>\n"]
     parts += [f"#define {name} {value}\n" for name, value in constants.items()]
     for name in files:

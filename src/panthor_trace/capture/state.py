@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..trace.schema import ProcessEvent, RecordType
+from ..trace.schema import MappingKind, ProcessEvent, RecordType
 from ..uapi import ioctls, vulkan
 from .memory_cgroup import Hierarchy, find_hierarchy, read_level
 
@@ -30,6 +30,8 @@ _TGID = struct.Struct("<I")
 _IOCTL_ANSWER = struct.Struct("<qQI")  # ret, arg, cmd
 _VULKAN_ANSWER = struct.Struct("<iI")  # result, function
 _PROCESS_EVENT = struct.Struct("<I")
+_MAPPING_RET = struct.Struct("<q")
+_MAPPING_KIND = struct.Struct("<I")
 _ANSWER_OFFSET = 32
 _TGID_OFFSET = 4
 _EVENT_OFFSET = 24
@@ -66,10 +68,21 @@ def vulkan_failures(records: Iterable[bytes]) -> list[tuple[int, str]]:
     return found
 
 
+def mapping_failures(records: Iterable[bytes]) -> list[tuple[int, str]]:
+    """(pid, what) of each refused mapping of a node."""
+    found = []
+    for record in records:
+        (ret,), (kind,) = _MAPPING_RET.unpack_from(record, 32), _MAPPING_KIND.unpack_from(record, 64)
+        if -4096 < ret < 0 and kind != MappingKind.LIBRARY:
+            found.append((_pid(record), "mmap" if kind == MappingKind.NODE else "munmap"))
+    return found
+
+
 #: What to look for among fresh records of a type; other layers' failures are added here.
 FAILURES: Mapping[RecordType, Callable[[Iterable[bytes]], list[tuple[int, str]]]] = {
     RecordType.IOCTL: ioctl_failures,
     RecordType.VULKAN: vulkan_failures,
+    RecordType.MAPPING: mapping_failures,
 }
 
 

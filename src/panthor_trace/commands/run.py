@@ -50,7 +50,10 @@ def _assignment(
     default="auto",
     help="Catch ioctls in DRM (other processes pay nothing) or at every system call.",
 )
-@click.argument("command", nargs=-1, required=True)
+@click.option(
+    "-p", "--pid", type=click.IntRange(min=1), metavar="PID", help="Attach to this running process."
+)
+@click.argument("command", nargs=-1)
 def run(
     output: str | None,
     user: str | None,
@@ -61,12 +64,18 @@ def run(
     root: Path,
     node: tuple[str, ...],
     ioctl_hook: str,
+    pid: int | None,
     command: tuple[str, ...],
 ) -> None:
-    """Run COMMAND traced, then say whether the kernel refused it anything."""
+    """Run COMMAND traced, then say whether the kernel refused it anything.
+
+    With --pid, trace a running process until it ends or Ctrl-C detaches from it; it goes on running.
+    """
+    if bool(command) == (pid is not None):
+        raise click.UsageError("a COMMAND to run or the --pid of a running process, one of the two")
     from ..capture.recorder import Options, record
 
-    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook)
+    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid)
     recording = record(options, _say)
     for warning in recording.warnings:
         _say(warning)

@@ -15,7 +15,7 @@ from ..uapi.errnos import errno_name
 from . import nesting
 
 
-def _nullable(values: np.ndarray, none: int = nesting.NONE) -> pd.Series:
+def nullable(values: np.ndarray, none: int = nesting.NONE) -> pd.Series:
     """Ids as a nullable integer column."""
     series = pd.Series(values, dtype="Int64")
     return series.mask(series == none)
@@ -50,7 +50,7 @@ def vulkan_calls(trace: Trace) -> pd.DataFrame:
             "result_name": result.map(vulkan.result_name, na_action="ignore"),
         }
     )
-    frame["parent_id"] = _nullable(_parents(frame))
+    frame["parent_id"] = nullable(_parents(frame))
     frame["command_buffer"] = _command_buffers(frame, records)
     frame["recording_id"] = _recordings(frame)
     for column, values in _members(frame, records).items():
@@ -158,7 +158,7 @@ def ioctl_calls(trace: Trace, calls: pd.DataFrame) -> tuple[pd.DataFrame, np.nda
             "tid": records["head"]["tid"].astype(np.int64),
             "fd": np.where(records["fd"] == NO_DESCRIPTOR, -1, records["fd"].astype(np.int64)),
             "file": records["file"],
-            "node": _node_names(trace, records),
+            "node": node_names(trace, records["rdev"]),
             "number": numbers,
             "name": pd.Series(numbers).map(ioctls.name_of).astype(object),
             "argument_size": (records["cmd"] >> 16 & 0x3FFF).astype(np.int64),
@@ -171,8 +171,8 @@ def ioctl_calls(trace: Trace, calls: pd.DataFrame) -> tuple[pd.DataFrame, np.nda
         }
     )
     frame["failed"] = (code != 0) & ~_ordinary(numbers, code)
-    frame["vulkan_id"] = _nullable(_enclosing_calls(frame, calls))
-    frame["recording_id"] = _recording_of(frame, calls)
+    frame["vulkan_id"] = nullable(enclosing_calls(frame, calls))
+    frame["recording_id"] = recording_of(frame, calls)
     return frame, records
 
 
@@ -183,12 +183,14 @@ def _ordinary(numbers: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return np.asarray(known, dtype=bool)[place.reshape(-1)] if len(known) else np.zeros(0, bool)
 
 
-def _node_names(trace: Trace, records: np.ndarray) -> pd.Series:
+def node_names(trace: Trace, devices: np.ndarray) -> pd.Series:
+    """Names of device nodes by the kernel's numbers for them."""
     names = {node["rdev"]: node["name"] for node in trace.meta.get("nodes", [])}
-    return pd.Series(records["rdev"]).map(lambda rdev: names.get(rdev, f"{rdev >> 20}:{rdev & 0xFFFFF}"))
+    return pd.Series(devices).map(lambda rdev: names.get(rdev, f"{rdev >> 20}:{rdev & 0xFFFFF}"))
 
 
-def _enclosing_calls(frame: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
+def enclosing_calls(frame: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
+    """The innermost Vulkan call that each row (``tid``, ``enter_ns``) lies in, or NONE."""
     ordered = calls.sort_values(["tid", "enter_ns"], kind="stable")
     tid, enter, exit_ = (ordered[name].to_numpy() for name in ("tid", "enter_ns", "exit_ns"))
     parent = nesting.parents(tid, enter, exit_)
@@ -199,7 +201,8 @@ def _enclosing_calls(frame: pd.DataFrame, calls: pd.DataFrame) -> np.ndarray:
     return np.where(found == nesting.NONE, nesting.NONE, ids[found] if len(ids) else 0)
 
 
-def _recording_of(frame: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
+def recording_of(frame: pd.DataFrame, calls: pd.DataFrame) -> pd.Series:
+    """The recording each row belongs to: that of its call, or else the one open on its thread."""
     inside = frame["vulkan_id"].notna()
     column = pd.Series(pd.NA, index=frame.index, dtype="Int64")
     column[inside] = calls["recording_id"].reindex(frame.loc[inside, "vulkan_id"].astype(int)).to_numpy()

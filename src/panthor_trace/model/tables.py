@@ -10,14 +10,17 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Trace
-from ..trace.schema import COUNTER_COUNT, Counter, ProcessEvent, RecordType
+from ..trace.schema import COUNTER_COUNT, Counter, RecordType
 from ..uapi import vulkan
 from .buffers import bindings, buffer_objects
 from .calls import ioctl_calls, recordings, vulkan_calls
 from .cxx import type_name
 from .driver import driver_calls, gpu_faults, kernel_stacks, origins
+from .mappings import mappings
 from .nesting import NONE, enclosing, parents
+from .processes import libraries, modules, processes, uevents
 from .spaces import heap_growth, heaps, vms
+from .stacks import stacks
 from .states import states
 from .uses import objects
 
@@ -29,12 +32,17 @@ class Tables:
     ioctls: pd.DataFrame
     bos: pd.DataFrame
     binds: pd.DataFrame
+    mappings: pd.DataFrame
     objects: pd.DataFrame
     vulkan: pd.DataFrame
     recordings: pd.DataFrame
     dispatches: pd.DataFrame
     failures: pd.DataFrame
+    stacks: pd.DataFrame
     processes: pd.DataFrame
+    libraries: pd.DataFrame
+    modules: pd.DataFrame
+    uevents: pd.DataFrame
     vms: pd.DataFrame
     heaps: pd.DataFrame
     heap_growth: pd.DataFrame
@@ -60,17 +68,24 @@ def build(trace: Trace) -> Tables:
     bos = buffer_objects(ioctl_table, raw)
     binds = bindings(trace, ioctl_table, raw, bos)
     spans = recordings(calls)
-    failures = _failures(trace, calls, ioctl_table)
+    mapped = mappings(trace, calls, ioctl_table, raw, bos)
+    frames, stack_heads = stacks(trace)
+    failures = _failures(trace, calls, ioctl_table, mapped, stack_heads)
     return Tables(
         ioctls=ioctl_table,
         bos=bos,
         binds=binds,
         objects=objects(ioctl_table, raw),
+        mappings=mapped,
         vulkan=calls,
         recordings=spans.reset_index(),
         dispatches=_dispatches(calls, spans, ioctl_table, bos, binds),
         failures=failures,
-        processes=_processes(trace, kernel),
+        stacks=frames,
+        processes=processes(trace, _cgroup_kills(kernel)),
+        libraries=libraries(trace),
+        modules=modules(trace),
+        uevents=uevents(trace),
         vms=vm_table,
         heaps=heap_table,
         heap_growth=heap_growth(kernel, heap_table),
@@ -114,75 +129,70 @@ def _dispatches(
     return frame
 
 
-_FAILURE_COLUMNS = ["kind", "pid", "tid", "time_ns", "what", "error", "vulkan_id", "ioctl_id", "recording_id",
-                    "origin", "origin_chain", "origin_stack_id"]  # fmt: skip
+_FAILURE_INTEGERS = ["pid", "tid", "time_ns", "vulkan_id", "ioctl_id", "mapping_id", "recording_id"]
+_FAILURE_COLUMNS = ["kind", "what", "error", *_FAILURE_INTEGERS, "origin", "origin_chain", "origin_stack_id"]
 
 
-def _failures(trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame) -> pd.DataFrame:
-    """Every failing ioctl (ordinary errnos apart), failing Vulkan call and C++ exception, by time."""
+def _failures(
+    trace: Trace,
+    calls: pd.DataFrame,
+    ioctl_table: pd.DataFrame,
+    mapped: pd.DataFrame,
+    stack_heads: pd.DataFrame,
+) -> pd.DataFrame:
+    """Every failing ioctl (ordinary errnos apart), mmap, Vulkan call, and every C++ exception, by time."""
     ioctls_failed = ioctl_table[ioctl_table["failed"]]
+    mapped_failed = mapped[mapped["failed"]]
     vulkan_failed = calls[calls["result"].lt(0).fillna(False).astype(bool)]
+    parts = [
+        ioctls_failed.assign(kind="ioctl", time_ns=ioctls_failed["exit_ns"]).rename(
+            columns={"name": "what", "errno": "error"}
+        ),
+        mapped_failed.assign(kind="mmap", time_ns=mapped_failed["exit_ns"]).rename(
+            columns={"name": "what", "errno": "error"}
+        ),
+        vulkan_failed.assign(kind="vulkan", time_ns=vulkan_failed["exit_ns"]).rename(
+            columns={"function": "what", "result_name": "error"}
+        ),
+        _exceptions(trace, calls),
+    ]
+    columns = [*_FAILURE_COLUMNS, "enter_ns"]
+    whole = [part.reindex(columns=columns) for part in parts if len(part)]
+    if not whole:
+        return pd.DataFrame(columns=["failure_id", *_FAILURE_COLUMNS, "stack_id"])
+    frame = pd.concat([part.astype(object) for part in whole]).sort_values("time_ns", kind="stable")
+    frame = frame.reset_index(drop=True).astype(
+        dict.fromkeys([*_FAILURE_INTEGERS, "origin_stack_id", "enter_ns"], "Int64")
+    )
+    frame.insert(0, "failure_id", np.arange(len(frame), dtype=np.int64))
+    found = stack_heads.drop_duplicates(["kind", "tid", "enter_ns"]).set_index(["kind", "tid", "enter_ns"])
+    keys = pd.MultiIndex.from_arrays(
+        [frame["kind"], frame["tid"].astype("int64"), frame["enter_ns"].astype("int64")]
+    )
+    frame["stack_id"] = found["stack_id"].reindex(keys).astype("Int64").to_numpy()
+    return frame.drop(columns=["enter_ns"])
+
+
+def _exceptions(trace: Trace, calls: pd.DataFrame) -> pd.DataFrame:
+    """C++ exceptions by type, with the Vulkan call each was thrown inside of."""
     thrown = trace.of(RecordType.EXCEPTION)
     tid, at = thrown["head"]["tid"].astype(np.int64), thrown["head"]["enter_ns"].astype(np.int64)
     ordered = calls.sort_values(["tid", "enter_ns"], kind="stable")
     spans = tuple(ordered[name].to_numpy() for name in ("tid", "enter_ns", "exit_ns"))
     within = enclosing(spans[0], spans[1], spans[2], parents(*spans), tid, at)
     ids = ordered["vulkan_id"].to_numpy()
-    parts = [
-        ioctls_failed.assign(kind="ioctl", time_ns=ioctls_failed["exit_ns"]).rename(
-            columns={"name": "what", "errno": "error"}
-        ),
-        vulkan_failed.assign(kind="vulkan", time_ns=vulkan_failed["exit_ns"]).rename(
-            columns={"function": "what", "result_name": "error"}
-        ),
-        pd.DataFrame(
-            {
-                "kind": "exception",
-                "pid": thrown["head"]["tgid"].astype(np.int64),
-                "tid": tid,
-                "time_ns": at,
-                "what": "__cxa_throw",
-                "error": [type_name(name.decode(errors="replace")) for name in thrown["type_name"]],
-                "vulkan_id": pd.array([pd.NA if row == NONE else ids[row] for row in within], "Int64"),
-            }
-        ),
-    ]
-    whole = [part.reindex(columns=_FAILURE_COLUMNS) for part in parts if len(part)]
-    if not whole:
-        return pd.DataFrame(columns=["failure_id", *_FAILURE_COLUMNS])
-    frame = pd.concat([part.astype(object) for part in whole]).sort_values("time_ns", kind="stable")
-    frame = frame.reset_index(drop=True).astype(
-        dict.fromkeys(
-            ["vulkan_id", "ioctl_id", "recording_id", "origin_stack_id", "pid", "tid", "time_ns"], "Int64"
-        )
+    return pd.DataFrame(
+        {
+            "kind": "exception",
+            "pid": thrown["head"]["tgid"].astype(np.int64),
+            "tid": tid,
+            "time_ns": at,
+            "enter_ns": at,
+            "what": "__cxa_throw",
+            "error": [type_name(name.decode(errors="replace")) for name in thrown["type_name"]],
+            "vulkan_id": pd.array([pd.NA if row == NONE else ids[row] for row in within], "Int64"),
+        }
     )
-    frame.insert(0, "failure_id", np.arange(len(frame), dtype=np.int64))
-    return frame
-
-
-def _processes(trace: Trace, kernel: pd.DataFrame) -> pd.DataFrame:
-    """One row a traced process: parent, last executed file, first and last time seen, OOM kill."""
-    cgroup_kills = _cgroup_kills(kernel)
-    records = trace.of(RecordType.PROCESS)
-    rows: dict[int, dict[str, object]] = {}
-    for record in records:  # a handful of rows a trace
-        pid, time_ns = int(record["head"]["tgid"]), int(record["head"]["enter_ns"])
-        event = int(record["event"])
-        row = rows.setdefault(pid, {"pid": pid, "start_ns": time_ns})
-        if event == ProcessEvent.FORK:
-            child = int(record["child"])
-            rows[child] = {"pid": child, "parent": pid, "start_ns": time_ns, "path": row.get("path", "")}
-        elif event == ProcessEvent.EXEC:
-            row["path"] = record["path"].decode(errors="replace")
-        elif event == ProcessEvent.EXIT:
-            row["exit_ns"] = time_ns
-        elif event == ProcessEvent.OOM_KILL:
-            victim = int(record["child"])
-            rows.setdefault(victim, {"pid": victim, "start_ns": time_ns})["oom_killed_ns"] = time_ns
-    columns = ["pid", "parent", "path", "start_ns", "exit_ns", "oom_killed_ns"]
-    frame = pd.DataFrame(list(rows.values()), columns=columns)
-    frame["oom_in_cgroup"] = frame["pid"].map(cgroup_kills).astype("boolean")
-    return frame.astype(dict.fromkeys(["parent", "exit_ns", "oom_killed_ns"], "Int64"))
 
 
 def _cgroup_kills(kernel: pd.DataFrame) -> dict[int, bool]:
@@ -198,6 +208,9 @@ def _losses(trace: Trace) -> pd.DataFrame:
     counters = trace.of(RecordType.COUNTERS)
     last = counters["values"][-1] if len(counters) else np.zeros(COUNTER_COUNT, np.uint64)
     rows = [(counter.name.lower(), int(last[counter])) for counter in Counter if last[counter]]
+    dropped = (trace.end or {}).get("dropped_netlink", 0)
+    if dropped:
+        rows.append(("dropped_netlink", dropped))
     if trace.torn_bytes:
         rows.append(("torn_bytes", trace.torn_bytes))
     discarded = (trace.end or {}).get("discarded_records", 0)

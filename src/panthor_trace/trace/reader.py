@@ -61,6 +61,26 @@ def _load_lines(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
+def _with_late_libraries(
+    meta: dict[str, Any], libraries: Sequence[Mapping[str, Any]], end: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """meta.json with its layers as they became: a library may have come to be probed later.
+
+    ``attached_late`` is how many seconds the latest library of the layer had been mapped before.
+    """
+    layers = {**meta.get("layers", {}), **(end or {}).get("layers", {})}
+    layers = {name: dict(layer) for name, layer in layers.items()}
+    for row in libraries:
+        layer = layers.get(row["layer"])
+        if layer is None or not row["probes"]:
+            continue
+        layer["live"], layer["why"] = True, ""
+        if row["mapped_ns"] is not None:
+            late = (row["attached_ns"] - row["mapped_ns"]) / 1e9
+            layer["attached_late"] = max(layer.get("attached_late", 0.0), late)
+    return {**meta, "layers": layers}
+
+
 def parse_events(raw: bytes) -> tuple[dict[RecordType, Records], int]:
     """Split the bytes of events.bin by record type; also returns how many bytes at the end are unusable."""
     parts: dict[RecordType, list[Records]] = {}
@@ -114,4 +134,5 @@ def read_trace(path: Path) -> Trace:
             "use the version that wrote it"
         )
     records, torn = parse_events(raw)
+    meta = _with_late_libraries(meta, side.get("libraries", ()), end)
     return Trace(meta, records, end, torn, path, side)

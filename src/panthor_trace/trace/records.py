@@ -10,11 +10,13 @@ import numpy as np
 from .schema import (
     ARGUMENT_BYTES,
     ARRAY_BYTES,
+    BUILD_ID_BYTES,
     COUNTER_COUNT,
     DRIVER_VALUES,
     MESSAGE_BYTES,
     PATH_BYTES,
     POINTEE_BYTES,
+    STACK_FRAMES,
     STACK_TEXT_BYTES,
     TYPE_NAME_BYTES,
     VULKAN_ARGS,
@@ -87,6 +89,30 @@ KERNEL_STACK = np.dtype([("head", HEAD), ("stack", "i4"), ("frames", "u4"), ("te
 
 MESSAGE = np.dtype([("head", HEAD), ("text", f"S{MESSAGE_BYTES}")])
 
+FRAME = np.dtype([("status", "i4"), ("build_id", "u1", (BUILD_ID_BYTES,)), ("offset", "u8")])
+
+STACK = np.dtype([("head", HEAD), ("of", "u4"), ("frames", "u4"), ("frame", FRAME, (STACK_FRAMES,))])
+
+MAPPING = np.dtype(
+    [
+        ("head", HEAD),
+        ("exit_ns", "u8"),
+        ("ret", "i8"),
+        ("address", "u8"),
+        ("length", "u8"),
+        ("offset", "u8"),
+        ("kind", "u4"),
+        ("protection", "u4"),
+        ("mmap_flags", "u4"),
+        ("fd", "u4"),
+        ("device", "u4"),
+        ("maps", "u4"),
+        ("inode", "u8"),
+        ("address_space", "u8"),
+        ("address_space_limit", "u8"),
+    ]
+)
+
 #: Layout by record type.
 DTYPES = MappingProxyType(
     {
@@ -99,6 +125,8 @@ DTYPES = MappingProxyType(
         RecordType.DRIVER: DRIVER,
         RecordType.KERNEL_STACK: KERNEL_STACK,
         RecordType.MESSAGE: MESSAGE,
+        RecordType.STACK: STACK,
+        RecordType.MAPPING: MAPPING,
     }
 )
 

@@ -22,6 +22,9 @@ STACK_TEXT_BYTES = 1536
 MESSAGE_BYTES = 224
 NO_DESCRIPTOR = 0xFFFFFFFF
 COUNTER_COUNT = 32
+COUNTER_COUNT = 32
+BUILD_ID_BYTES = 20
+STACK_FRAMES = 48
 
 
 class RecordType(enum.IntEnum):
@@ -36,6 +39,8 @@ class RecordType(enum.IntEnum):
     DRIVER = 7
     KERNEL_STACK = 8
     MESSAGE = 9
+    STACK = 10
+    MAPPING = 11
 
 
 class Flag(enum.IntFlag):
@@ -57,6 +62,22 @@ class ProcessEvent(enum.IntEnum):
     OOM_KILL = 4
 
 
+class MappingKind(enum.IntEnum):
+    """``enum mapping_kind``."""
+
+    NODE = 1
+    NODE_UNMAP = 2
+    LIBRARY = 3
+
+
+class FrameStatus(enum.IntEnum):
+    """``enum frame_status``: what a stack frame holds."""
+
+    EMPTY = 0
+    BUILD_ID = 1
+    ADDRESS = 2
+
+
 class Counter(enum.IntEnum):
     """``enum counter``: what could not be recorded."""
 
@@ -75,6 +96,10 @@ class Counter(enum.IntEnum):
     MISSED_DRIVER = 18
     MISSED_RETURN = 19
     LOST_KERNEL_STACK = 20
+    LOST_STACK = 10
+    SKIPPED_STACK = 11
+    LOST_MAPPING = 12
+    MISSED_MAPPING = 13
 
 
 #: First bytes of a block of events.bin.

@@ -34,6 +34,11 @@ class Case:
         return self.end.get("exit_code") if self.end else None
 
     @property
+    def detached(self) -> bool:
+        """Whether the process went on running when the recording ended."""
+        return bool((self.end or {}).get("detached"))
+
+    @property
     def losses(self) -> tuple[tuple[str, int], ...]:
         """What could not be recorded, by kind."""
         return tuple(self.tables.losses.itertuples(index=False, name=None))
@@ -45,11 +50,13 @@ class Case:
         kinds = {kind for kind, _ in self.losses}
         for layer, hides in (("ioctl", _HIDES_IOCTLS), ("vulkan", _HIDES_VULKAN)):
             facts = self.meta.get("layers", {}).get(layer, {})
-            if not facts.get("live") and not (layer == "ioctl" and not self.meta.get("nodes")):
+            unused = self._never_mapped if layer == "vulkan" else not self.meta.get("nodes")
+            if not facts.get("live") and not unused:
                 reasons.append(f"the {layer} layer was not live: {facts.get('why') or 'unknown reason'}")
             lost = sum(count for kind, count in self.losses if kind in hides)
             if lost:
                 reasons.append(f"{lost} records of the {layer} layer were lost")
+        reasons += [note for note, device_seen in self._late_libraries if not device_seen]
         if kinds & _HIDES_ALL:
             reasons.append("part of what was recorded could not be written to the trace")
         root = (self.end or {}).get("root_pid")
@@ -58,6 +65,50 @@ class Case:
         if self.end is None:
             reasons.append("the recording ended early (no end.json): what came after is not known")
         return tuple(reasons)
+
+    @property
+    def _never_mapped(self) -> bool:
+        """Whether no traced process is known to have loaded a Vulkan loader, where that would be known."""
+        names = self.tables.modules["soname"].where(
+            self.tables.modules["soname"] != "", self.tables.modules["path"].str.rsplit("/", n=1).str[-1]
+        )
+        if self.tables.modules["path"].isna().any():
+            return False  # some library's process had ended before anybody looked
+        watched = self.meta.get("layers", {}).get("mmap", {}).get("live")
+        return bool(watched) and not names.str.startswith("libvulkan.so").any()
+
+    @cached_property
+    def _late_libraries(self) -> tuple[tuple[str, bool], ...]:
+        """Vulkan loaders that were probed when a process had mapped them already, each as a sentence.
+
+        Also whether the process's vkCreateDevice was seen all the same: then nothing can have been recorded,
+        allocated or submitted before.
+        """
+        table, calls = self.tables.libraries, self.tables.vulkan
+        late = table[(table["layer"] == "vulkan") & table["late_ns"].notna() & (table["probes"] > 0)]
+        devices = set(calls.loc[calls["function"] == "vkCreateDevice", "pid"])
+        return tuple(
+            (
+                f"{row['path']} was probed {row['late_ns'] / 1e9:.3f} s after process {row['pid']} had "
+                "mapped it: "
+                "Vulkan calls in between are not known (with --root, or LD_LIBRARY_PATH set by --env, it is "
+                "found beforehand)",
+                row["pid"] in devices,
+            )
+            for _, row in late.iterrows()
+        )
+
+    @cached_property
+    def caveats(self) -> tuple[str, ...]:
+        """What makes an answer less certain without taking it away."""
+        notes = []
+        attached = self.meta.get("attached_pid")
+        if attached is not None:
+            notes.append(
+                f"attached to process {attached} while it ran: the objects it had made before are not known"
+            )
+        notes += [note for note, device_seen in self._late_libraries if device_seen]
+        return tuple(notes)
 
     @cached_property
     def used_panthor(self) -> bool:
@@ -79,9 +130,17 @@ class Case:
         return self._failures("vulkan")
 
     @cached_property
-    def ioctl_failures(self) -> pd.DataFrame:
-        """Refused kernel requests, ordinary errnos apart, in order."""
-        return self._failures("ioctl")
+    def requests(self) -> pd.DataFrame:
+        """All requests to the kernel about panthor: ioctls, and mappings of a node (mmap, munmap)."""
+        parts = [table for table in (self.tables.ioctls, self.tables.mappings) if len(table)]
+        if len(parts) < 2:
+            return parts[0] if parts else self.tables.ioctls
+        whole = pd.concat([part.astype(object) for part in parts], ignore_index=True)
+        whole = whole.astype(dict.fromkeys(["failed"], bool)).astype(
+            dict.fromkeys(["pid", "tid", "enter_ns", "exit_ns"], "int64")
+        )
+        whole = whole.astype(dict.fromkeys(["vulkan_id", "recording_id", "ioctl_id", "ret"], "Int64"))
+        return whole.sort_values("enter_ns", kind="stable", ignore_index=True)
 
     @cached_property
     def memory_exceptions(self) -> pd.DataFrame:
@@ -95,7 +154,7 @@ class Case:
     @cached_property
     def ended_badly(self) -> bool:
         """Whether the command ended with a failure, or it is not known how."""
-        return self.exit_code != 0
+        return self.exit_code != 0 and not self.detached
 
     @cached_property
     def failing_call(self) -> pd.Series | None:
@@ -147,12 +206,12 @@ class Case:
 
     def requests_inside(self, call: pd.Series) -> pd.DataFrame:
         """Kernel requests made inside a Vulkan call."""
-        inside = self.tables.ioctls["vulkan_id"].isin(self.children(int(call["vulkan_id"])))
-        return self.tables.ioctls[inside.fillna(False).astype(bool)]
+        inside = self.requests["vulkan_id"].isin(self.children(int(call["vulkan_id"])))
+        return self.requests[inside.fillna(False).astype(bool)]
 
     def requests_of_recording(self, call: pd.Series) -> pd.DataFrame:
         """Kernel requests made while the call's command buffer was recorded, up to the call's end."""
-        table: pd.DataFrame = self.tables.ioctls
+        table: pd.DataFrame = self.requests
         if pd.isna(call["recording_id"]):
             return table.iloc[:0]
         belongs = table["recording_id"].eq(call["recording_id"]).fillna(False).astype(bool)

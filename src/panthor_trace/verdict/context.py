@@ -121,8 +121,8 @@ def _not_memory(known: dict[str, CapUse]) -> Iterator[str]:
 
 
 def _refusals(case: Case) -> str:
-    number = len(case.ioctl_failures)
-    return f"{wording.counted(number, 'request')} of {len(case.tables.ioctls)}"
+    number = int(case.requests["failed"].sum())
+    return f"{wording.counted(number, 'request')} of {len(case.requests)}"
 
 
 def _would_raise(case: Case, verdict: Verdict, memory: Memory | None) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pandas as pd
 from .case import Case
 from .reached import limit_hit
 from .verdict import FailingCall, Refusal
+from .wording import size
 
 
 def failing_call(case: Case, row: pd.Series, where: object) -> FailingCall:
@@ -37,7 +38,7 @@ def _optional(value: object) -> int | None:
 
 
 def refusal_of(case: Case, row: pd.Series, count: int) -> Refusal:
-    """A refused request (a row of ``ioctls``), with the size it was for."""
+    """A refused request (a row of ``requests``), with the size it was for."""
     return Refusal(
         ioctl=str(row["name"]),
         errno=str(row["errno"]),
@@ -65,6 +66,8 @@ def _kernel_stack(case: Case, stack_id: object) -> str | None:
 
 
 def _requested_size(case: Case, row: pd.Series) -> int | None:
+    if row["name"] in ("mmap", "munmap"):
+        return int(row["size"])
     if row["name"] == "BO_CREATE":
         bos = case.tables.bos
         return int(bos.loc[bos["ioctl_id"] == row["ioctl_id"], "requested"].iloc[0])
@@ -88,11 +91,11 @@ def recovered_later(case: Case, row: pd.Series) -> bool:
 
 
 def for_good(case: Case, refused: pd.DataFrame) -> pd.DataFrame:
-    """Those refused requests (rows of ``ioctls``) whose like did not later succeed in the same process.
+    """Those refused requests (rows of ``requests``) whose like did not later succeed in the same process.
 
     A whole column at a time: a program may poll with a request that is refused a million times.
     """
-    table = case.tables.ioctls
+    table = case.requests
     granted = table[table["ret"].ge(0).fillna(False).astype(bool)]
     last = granted.groupby(["pid", "name"])["enter_ns"].max()
     keys = pd.MultiIndex.from_frame(refused[["pid", "name"]])
@@ -113,3 +116,17 @@ def unbound_buffers(case: Case, requests: pd.DataFrame) -> list[int]:
     end = int(requests["exit_ns"].max()) if len(requests) else 0
     closed = made[made["closed_ns"].notna() & made["closed_ns"].fillna(end + 1).le(end)]
     return [int(row["size"]) for _, row in closed.iterrows() if int(row["bo_id"]) not in bound]
+
+
+def process_limits(case: Case, row: pd.Series) -> list[str]:
+    """How far the process was from its own limits when a mapping (row of ``mappings``) was refused."""
+    facts = []
+    most = case.meta.get("machine", {}).get("max_map_count")
+    if _optional(row.get("maps")) is not None and most is not None:
+        facts.append(f"mappings of the process: {row['maps']} of vm.max_map_count = {most}")
+    limit = _optional(row.get("address_space_limit"))
+    if limit is not None and _optional(row.get("address_space")) is not None:
+        facts.append(
+            f"address space of the process: {size(int(row['address_space']))} of RLIMIT_AS = {size(limit)}"
+        )
+    return facts

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,14 @@ from ..model import Tables
 from . import wording
 from .case import Case
 from .context import in_context
-from .facts import failing_call, for_good, recovered_later, refusal_of, unbound_buffers
+from .facts import (
+    failing_call,
+    for_good,
+    process_limits,
+    recovered_later,
+    refusal_of,
+    unbound_buffers,
+)
 from .inside import gpu_failed, heap_growth_refused
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
@@ -24,8 +32,23 @@ def judge(tables: Tables, meta: Mapping[str, Any], end: Mapping[str, Any] | None
     for rule in RULES:
         verdict = rule(case)
         if verdict is not None:
-            return in_context(case, verdict)
+            return _with_caveats(case, in_context(case, verdict))
     raise AssertionError("the last rule always answers")
+
+
+#: One step less sure.
+_LESS = {
+    Confidence.HIGH: Confidence.MEDIUM,
+    Confidence.MEDIUM: Confidence.LOW,
+    Confidence.LOW: Confidence.LOW,
+}
+
+
+def _with_caveats(case: Case, verdict: Verdict) -> Verdict:
+    """What is known to be unknown is said, and costs certainty."""
+    if not case.caveats:
+        return verdict
+    return replace(verdict, confidence=_LESS[verdict.confidence], missing=(*verdict.missing, *case.caveats))
 
 
 def _absence(case: Case, verdict: Verdict) -> Verdict:
@@ -61,6 +84,8 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         evidence.insert(0, f"{wording.call(failing)}; the refused request was made {how}")
     evidence += wording.inside(refusal)
     evidence += [wording.oom_kill(pid, case.oom_in_cgroup(pid)) for pid in case.oom_killed]
+    if cause is Cause.PROCESS_LIMIT:
+        evidence += process_limits(case, row)
     if failing.workgroups:
         x, y, z = failing.workgroups
         evidence.append(
@@ -96,7 +121,8 @@ def _vulkan_call_failed(case: Case) -> Verdict | None:
 def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd.DataFrame) -> Verdict:
     """A Vulkan call failed and the kernel refused nothing that could explain it."""
     failing = failing_call(case, call, call["vulkan_id"])
-    looked_at = pd.concat([inside, recording]).drop_duplicates("ioctl_id")
+    looked_at = pd.concat([inside, recording])
+    looked_at = looked_at[~looked_at.index.duplicated()]
     ruled_out = (
         f"the kernel: {wording.counted(len(looked_at), 'request')} in the call and its command buffer, "
         "none refused",
@@ -154,16 +180,16 @@ def _program_gave_up(case: Case) -> Verdict | None:
 
 def _request_refused(case: Case) -> Verdict | None:
     """The kernel refused a request with no failing Vulkan call: a program that talks to panthor itself."""
-    if case.ioctl_failures.empty:
+    table = case.requests
+    if not table["failed"].any():
         return None
-    direct = set(case.tables.ioctls["pid"]) - set(case.tables.vulkan["pid"])
-    table = case.tables.ioctls
+    direct = set(table["pid"]) - set(case.tables.vulkan["pid"])
     open_ = for_good(case, table[table["failed"] & (table["pid"].isin(direct) | case.ended_badly)])
     return _kernel_verdict(case, open_, None, deferred=False) if len(open_) else None
 
 
 def _went_on(case: Case) -> Verdict | None:
-    failures = len(case.vulkan_failures) + len(case.ioctl_failures) + len(case.gpu_faults)
+    failures = int((case.tables.failures["kind"] != "exception").sum()) + len(case.gpu_faults)
     if not failures:
         return None
     without_gpu = not case.submitted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a refused kernel request means, as a table: (ioctl, errno) -> cause.
+"""What a refused kernel request means, as a table: (ioctl or mmap, errno) -> cause.
 
 Looked up from the top; ``*`` is any ioctl. Sources: the limits of limits.py, and which errno panthor's
 functions return (6.12.117, 7.3.4).
@@ -11,6 +11,9 @@ from ..limits import limit_reached
 from .verdict import Cause
 
 _TABLE: tuple[tuple[str, str, Cause], ...] = (
+    # More mappings than vm.max_map_count, or more than RLIMIT_AS (mm/mmap.c, may_expand_vm).
+    ("mmap", "ENOMEM", Cause.PROCESS_LIMIT),
+    ("munmap", "ENOMEM", Cause.PROCESS_LIMIT),
     # BO pages, page pinning, page tables, heap chunks.
     ("*", "ENOMEM", Cause.KERNEL_MEMORY),
     # A BO larger than the address space of shmem; the kernel's own half of a VM used up.

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * mmap() and munmap() of panthor's nodes, refused ones included: a buffer the kernel gave but would
+ * not map fails the allocation as surely as one it refused. And the executable mappings of files,
+ * by which user space learns that a library has come to be probed.
+ */
+#define PROT_EXEC     0x4
+#define MAP_ANONYMOUS 0x20
+#define MAX_ERRNO     4095
+#define RLIMIT_AS     9
+/* struct rlimit64: soft and hard. */
+#define RLIMIT_BYTES 16
+
+struct mapping_in_flight {
+	u64 enter_ns;
+	u64 address;
+	u64 length;
+	u64 offset;
+	u64 inode;
+	u32 kind;
+	u32 protection;
+	u32 mmap_flags;
+	u32 fd;
+	u32 device;
+	u32 reserved;
+};
+
+struct node_mapping {
+	u64 address;
+	u64 tgid;
+};
+
+BPF_HASH(mappings_in_flight, u32, struct mapping_in_flight, 4096);
+/* What of a node is mapped, for munmap() does not say what it unmaps. As many as a process may have
+   mappings by default (vm.max_map_count); BPF_F_NO_PREALLOC is 1. */
+BPF_F_TABLE("hash", struct node_mapping, u64, node_mappings, 65536, 1);
+
+TRACEPOINT_PROBE(syscalls, sys_enter_mmap)
+{
+	struct mapping_in_flight call = {};
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tid = pid_tgid;
+	u64 inode;
+
+	if ((args->flags & MAP_ANONYMOUS) || !is_traced(pid_tgid))
+		return 0;
+	inode = file_behind(args->fd);
+	inode = inode ? read_pointer(inode, FILE_INODE) : 0;
+	if (!inode)
+		return 0;
+	call.device = read_u32(inode, INODE_RDEV);
+	if (nodes.lookup(&call.device)) {
+		call.kind = MAPPING_NODE;
+	} else if (args->prot & PROT_EXEC) {
+		call.kind = MAPPING_LIBRARY;
+		call.device = read_u32(read_pointer(inode, INODE_SB), SB_DEV);
+	} else {
+		return 0;
+	}
+	call.inode = read_pointer(inode, INODE_INO);
+	call.enter_ns = bpf_ktime_get_ns();
+	call.address = args->addr;
+	call.length = args->len;
+	call.offset = args->off;
+	call.protection = args->prot;
+	call.mmap_flags = args->flags;
+	call.fd = args->fd;
+	if (mappings_in_flight.update(&tid, &call))
+		count(COUNTER_LOST_MAPPING);
+	return 0;
+}
+
+TRACEPOINT_PROBE(syscalls, sys_enter_munmap)
+{
+	struct mapping_in_flight call = {};
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct node_mapping key = {};
+	u32 tid = pid_tgid;
+
+	if (!is_traced(pid_tgid))
+		return 0;
+	key.address = args->addr;
+	key.tgid = pid_tgid >> 32;
+	if (!node_mappings.lookup(&key))
+		return 0;
+	call.kind = MAPPING_NODE_UNMAP;
+	call.enter_ns = bpf_ktime_get_ns();
+	call.address = args->addr;
+	call.length = args->len;
+	if (mappings_in_flight.update(&tid, &call))
+		count(COUNTER_LOST_MAPPING);
+	return 0;
+}
+
+/* How far the process is from its limits on mappings; a moment later it may have given them back.
+ */
+static __always_inline void process_limits(struct mapping_record *record)
+{
+#ifdef MM_MAP_COUNT
+	u64 task = bpf_get_current_task();
+	u64 mm = read_pointer(task, TASK_MM);
+
+	record->maps = read_u32(mm, MM_MAP_COUNT);
+	record->address_space = read_pointer(mm, MM_TOTAL_VM);
+	record->address_space_limit =
+	    read_pointer(read_pointer(task, TASK_SIGNAL), SIGNAL_RLIM + RLIMIT_AS * RLIMIT_BYTES);
+#endif
+}
+
+static __always_inline void mapping_done(void *ctx, s64 ret)
+{
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tid = pid_tgid;
+	struct mapping_in_flight *call = mappings_in_flight.lookup(&tid);
+	bool refused = ret < 0 && ret >= -MAX_ERRNO;
+	struct node_mapping key = {};
+	struct mapping_record *record;
+	u64 enter_ns;
+	u32 kind;
+
+	if (!call)
+		return;
+	kind = call->kind;
+	enter_ns = call->enter_ns;
+	key.tgid = pid_tgid >> 32;
+	if (kind == MAPPING_NODE && !refused) {
+		key.address = ret;
+		if (node_mappings.update(&key, &call->length))
+			count(COUNTER_MISSED_MAPPING);
+	} else if (kind == MAPPING_NODE_UNMAP && !refused) {
+		key.address = call->address;
+		node_mappings.delete(&key);
+	}
+	record = events.ringbuf_reserve(sizeof(struct mapping_record));
+	if (!record) {
+		count(COUNTER_LOST_MAPPING);
+		mappings_in_flight.delete(&tid);
+		return;
+	}
+	fill_head(&record->head, RECORD_MAPPING, 0, enter_ns);
+	record->exit_ns = bpf_ktime_get_ns();
+	record->ret = ret;
+	record->address = call->address;
+	record->length = call->length;
+	record->offset = call->offset;
+	record->kind = kind;
+	record->protection = call->protection;
+	record->mmap_flags = call->mmap_flags;
+	record->fd = call->fd;
+	record->device = call->device;
+	record->inode = call->inode;
+	record->maps = 0;
+	record->address_space = 0;
+	record->address_space_limit = 0;
+	process_limits(record);
+	mappings_in_flight.delete(&tid);
+	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (refused && kind != MAPPING_LIBRARY)
+		record_stack(ctx, RECORD_MAPPING, kind, ret, enter_ns);
+}
+
+TRACEPOINT_PROBE(syscalls, sys_exit_mmap)
+{
+	mapping_done(args, args->ret);
+	return 0;
+}
+
+TRACEPOINT_PROBE(syscalls, sys_exit_munmap)
+{
+	mapping_done(args, args->ret);
+	return 0;
+}

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: MIT
+"""The table of mmap() and munmap() of panthor's nodes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from ..trace.reader import Records, Trace
+from ..trace.schema import MappingKind, RecordType
+from ..uapi.errnos import errno_name
+from .buffers import arguments
+from .calls import enclosing_calls, node_names, nullable, recording_of
+
+_MAX_ERRNO = 4095
+_KINDS = {int(MappingKind.NODE): "mmap", int(MappingKind.NODE_UNMAP): "munmap"}
+
+
+def mappings(
+    trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame, raw: Records, bos: pd.DataFrame
+) -> pd.DataFrame:
+    """One row an mmap() of a panthor node or a munmap() of such a mapping, by time; see docs/tables.md."""
+    records = trace.of(RecordType.MAPPING)
+    records = records[np.isin(records["kind"], list(_KINDS))]
+    records = records[np.argsort(records["head"]["enter_ns"], kind="stable")]
+    refused = (records["ret"] < 0) & (records["ret"] >= -_MAX_ERRNO)
+    unmap = records["kind"] == MappingKind.NODE_UNMAP
+    given = np.where(unmap | refused, records["address"], records["ret"].astype(np.uint64))
+    frame = pd.DataFrame(
+        {
+            "mapping_id": np.arange(len(records), dtype=np.int64),
+            "pid": records["head"]["tgid"].astype(np.int64),
+            "tid": records["head"]["tid"].astype(np.int64),
+            "name": [_KINDS[int(kind)] for kind in records["kind"]],
+            "fd": pd.Series(records["fd"].astype(np.int64), dtype="Int64").mask(unmap),
+            "node": node_names(trace, records["device"]).mask(pd.Series(unmap)),
+            "address": given,
+            "size": records["length"].astype(np.int64),
+            "offset": pd.Series(records["offset"], dtype="UInt64").mask(unmap),
+            "enter_ns": records["head"]["enter_ns"].astype(np.int64),
+            "exit_ns": records["exit_ns"].astype(np.int64),
+            "errno": [
+                errno_name(-int(ret)) if bad else "" for ret, bad in zip(records["ret"], refused, strict=True)
+            ],
+            "ret": pd.Series(np.where(refused, records["ret"], 0), dtype="Int64"),
+            "failed": refused,
+            "maps": _known(records["maps"].astype(np.uint64)),
+            "address_space": _known(records["address_space"])
+            * trace.meta.get("machine", {}).get("page_size", 4096),
+            "address_space_limit": _known(records["address_space_limit"]),
+        }
+    )
+    frame["vulkan_id"] = nullable(enclosing_calls(frame, calls))
+    frame["recording_id"] = recording_of(frame, calls)
+    frame["bo_id"] = _buffers(frame, ioctl_table, raw, bos)
+    return frame
+
+
+def _known(values: np.ndarray) -> pd.Series:
+    """0 stands for "not known", all ones (RLIM_INFINITY) for "no limit"; both are <NA>."""
+    return pd.Series(values, dtype="UInt64").mask((values == 0) | (values == np.iinfo(np.uint64).max))
+
+
+def _buffers(frame: pd.DataFrame, ioctl_table: pd.DataFrame, raw: Records, bos: pd.DataFrame) -> pd.Series:
+    """The buffer each mmap() is of: the one whose BO_MMAP_OFFSET last gave that offset."""
+    result = pd.Series(pd.NA, index=frame.index, dtype="Int64")
+    after = arguments(ioctl_table, raw, "BO_MMAP_OFFSET", "after")
+    made = bos[bos["handle"].notna()]
+    maps = frame[frame["name"] == "mmap"]
+    if maps.empty or after.empty or made.empty:
+        return result
+    asked = ioctl_table.loc[after.index, ["file", "enter_ns", "exit_ns", "ret"]].assign(
+        handle=after["handle"].astype("int64"), offset=after["offset"].astype("uint64")
+    )
+    asked = asked[asked["ret"].eq(0)].sort_values("enter_ns")
+    file = ["file", "handle"]
+    named = pd.merge_asof(
+        asked,
+        made[["created_ns", "bo_id", *file]].astype({"handle": "int64"}).sort_values("created_ns"),
+        left_on="enter_ns",
+        right_on="created_ns",
+        by=file,
+    )
+    found = pd.merge_asof(
+        maps[["offset", "enter_ns"]].astype({"offset": "uint64"}),
+        named[["offset", "exit_ns", "bo_id"]].sort_values("exit_ns"),
+        left_on="enter_ns",
+        right_on="exit_ns",
+        by="offset",  # of the device's address space for mappings: no two buffers have one at a time
+    )
+    result[maps.index] = found["bo_id"].astype("Int64").to_numpy()
+    return result
