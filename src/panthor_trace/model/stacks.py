@@ -54,8 +54,18 @@ def stacks(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
             else:
                 continue
             rows.append(row)
-    frames = pd.DataFrame(rows, columns=_FRAME_COLUMNS)
-    return frames.astype({"offset": "UInt64", "address": "UInt64", "symbol_offset": "Int64"}), heads
+    # As objects first: an address is not what it was after having been a float.
+    frames = pd.DataFrame(rows, columns=_FRAME_COLUMNS, dtype=object)
+    types = {
+        "stack_id": "int64",
+        "depth": "int64",
+        "offset": "UInt64",
+        "address": "UInt64",
+        "symbol_offset": "Int64",
+    }
+    for column, kind in types.items():
+        frames[column] = frames[column].where(frames[column].notna(), pd.NA).astype(kind)
+    return frames, heads
 
 
 def _key(row: Mapping[str, Any]) -> tuple[object, int, bool]:
