@@ -121,6 +121,7 @@ class StateWatch:
         self._hierarchy: Hierarchy | None = None
         with contextlib.suppress(OSError, ValueError):  # then the cgroup is unknown, and snapshots say so
             self._hierarchy = find_hierarchy()
+        self._mount = self._hierarchy.mount if self._hierarchy else None
         self._groups: dict[int, Path] = {}
         self._known: set[int] = set()
         self._failed: set[tuple[int, str]] = set()
@@ -150,8 +151,9 @@ class StateWatch:
     def _group(self, pid: int, *, alive: bool) -> Path | None:
         """The process's memory cgroup. Read anew each time: a process may move."""
         directory = self._hierarchy.directory(pid) if self._hierarchy else None
-        # A process that is ending is moved to the root group in v1, and can't be read any more in v2.
-        if directory is not None and (alive or pid not in self._groups):
+        # A process that has ended is moved to the root group in v1 (cgroup_exit), and is gone in v2.
+        of_the_dead = not alive and (pid in self._groups or directory == self._mount)
+        if directory is not None and not of_the_dead:
             self._groups[pid] = directory
         return self._groups.get(pid)
 
