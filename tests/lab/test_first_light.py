@@ -120,6 +120,11 @@ def test_in_the_small_cgroup_the_kernel_refused_memory(run: Callable[[str], Run]
     assert refusal.ioctl in ("BO_CREATE", "VM_BIND")
     assert refusal.size is not None
     assert refusal.size < LIMIT
+    memory = verdict.memory
+    assert memory is not None
+    assert (memory.which, memory.cgroup, memory.limit) == ("cgroup", "/sys/fs/cgroup/tight", LIMIT)
+    assert memory.peak is not None
+    assert memory.peak > LIMIT * 0.99
     thrown = tight.analysis.tables.failures
     assert "vk::OutOfDeviceMemoryError" in set(thrown.loc[thrown["kind"] == "exception", "error"])
 
@@ -132,6 +137,21 @@ def test_answer_is_the_first_line_after_the_commands_own(run: Callable[[str], Ru
     own = [index for index, line in enumerate(lines) if "ErrorOutOfDeviceMemory" in line]
     assert len(answers) == 1
     assert max(own) < answers[0]
+
+
+def test_limits_are_known_at_the_failure(run: Callable[[str], Run]) -> None:
+    uses = {use.name: use for use in run("tight").analysis.verdict.caps}
+    assert (uses["vms"].used, uses["vms"].limit) == (1, 32)
+    assert (uses["groups"].used, uses["heaps"].used) == (2, 2)
+    assert uses["memory-cgroup"].limit == LIMIT
+    for name in ("mappings", "memory-cgroup", "memory", "va"):
+        used, headroom = uses[name].used, uses[name].headroom
+        assert used is not None, name
+        assert headroom is not None, name
+        assert 0 < used < used + headroom
+    report = run("tight").err
+    for words in ("ruled out:", "limits at the failure:", "largest allocations:", "dispatch to dispatch:"):
+        assert words in report
 
 
 def test_start_up_cost_is_recorded_and_probes_are_gone(run: Callable[[str], Run]) -> None:
