@@ -86,8 +86,19 @@ def test_heaps_are_counted_by_vm() -> None:
     use = cap(verdict, "heaps")
     assert (use.used, use.headroom) == (5, 123)
     assert use.scope == "VM 2, file 5 of process 100"
-    chunks = cap(verdict, "heap-chunks")
-    assert (chunks.used, chunks.limit) == (None, 16)
+
+
+@pytest.mark.parametrize(("live", "used", "headroom"), [(True, 5, 11), (False, None, None)])
+def test_chunks_are_unknown_without_the_driver_layer(
+    live: bool, used: int | None, headroom: int | None
+) -> None:
+    run = SyntheticTrace()
+    heap(run, 1, 0)
+    heap(run, 1, 1, chunks=16)
+    run.layers["driver"] = {"live": live, "why": ""}
+    refuse(run)
+    chunks = cap(verdict_of(run.finish(134)), "heap-chunks")
+    assert (chunks.used, chunks.limit, chunks.headroom) == (used, 16, headroom)
 
 
 def test_addresses_mapped_less_unmapped_of_each_vm() -> None:

@@ -34,7 +34,7 @@ def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
         scope, used = (_scope(keys, sizes.index[-1]), int(sizes.iloc[-1])) if len(sizes) else ("", 0)
         known = case.used_panthor or not case.blind_to
         yield CapUse(limit.name, limit.counts, scope, "", used if known else None, limit.value)
-    yield from _chunks(there)
+    yield from _chunks(case, at_ns, pid)
     yield from _addresses(case, there, at_ns)
 
 
@@ -44,17 +44,34 @@ def _scope(keys: list[str], values: tuple[object, ...]) -> str:
     return f"{vm}file {named['fd']} of process {named['pid']}"
 
 
-def _chunks(there: pd.DataFrame) -> Iterator[CapUse]:
-    """The heap with the lowest limit. How far the firmware made it grow is for the driver layer to know."""
+def _chunks(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
+    """The heap with the fewest chunks left. No ioctl shows growth: without the driver layer it is unknown."""
     bound = _BOUNDS["heap-chunks"]
-    heaps = there[(there["kind"] == "heaps") & there["limit"].notna()]
-    if heaps.empty:
+    heaps = case.tables.heaps
+    there = heaps["ret"].eq(0).fillna(False).astype(bool) & (heaps["created_ns"] <= at_ns)
+    there &= heaps["destroyed_ns"].gt(at_ns).fillna(True).astype(bool)
+    if pid is not None and (heaps["pid"] == pid).any():
+        there &= heaps["pid"] == pid
+    if not there.any():
         return
-    heap = heaps.iloc[int(heaps["limit"].astype("int64").argmin())]
-    scope = f"heap {int(heap['id']):#x} of process {heap['pid']}"
-    yield CapUse(
-        bound.name, bound.counts, scope, bound.unit, None, int(heap["limit"]), note="growth not recorded"
-    )
+    known = bool(case.meta.get("layers", {}).get("driver", {}).get("live"))
+    found = [
+        (int(heap["max_chunks"]), _chunks_of(case, heap, at_ns) if known else None, heap)
+        for _, heap in heaps[there].iterrows()
+    ]
+    limit, used, heap = min(found, key=lambda one: one[0] - (one[1] or 0))
+    scope = f"heap {int(heap['handle']):#x} of process {heap['pid']}"
+    note = "" if known else "growth not recorded"
+    yield CapUse(bound.name, bound.counts, scope, bound.unit, used, limit, note=note)
+
+
+def _chunks_of(case: Case, heap: pd.Series, at_ns: int) -> int:
+    growth = case.tables.heap_growth
+    own = growth["heap_id"].eq(heap["heap_id"]) & growth["time_ns"].le(at_ns) & growth["chunks"].notna()
+    rows = growth[own.fillna(False).astype(bool)]
+    if rows.empty:
+        return int(heap["initial_chunk_count"])
+    return int(rows["chunks"].iloc[-1]) + (0 if rows["errno"].iloc[-1] else 1)
 
 
 def _addresses(case: Case, there: pd.DataFrame, at_ns: int) -> Iterator[CapUse]:
