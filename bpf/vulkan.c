@@ -24,6 +24,8 @@ struct vulkan_in_flight {
 	u32 tgid;
 	u64 args[VULKAN_ARGS];
 	u64 flags;
+	/* A result that is not recorded, or 0. */
+	s64 quiet;
 	u8 pointee[POINTEE_BYTES];
 };
 
@@ -43,32 +45,56 @@ static __always_inline u64 seventh_argument(struct pt_regs *ctx)
 #endif
 }
 
-/* All but `ctx` are constants after inlining: a function pays only for what it has. */
-static __always_inline int vulkan_enter(struct pt_regs *ctx, u32 function, u32 arguments,
-                                        u32 pointee_arg, u32 pointee_bytes)
+/* What one function has, a row of uapi/vulkan.py. */
+struct vulkan_function {
+	u32 number;
+	u32 arguments;
+	/* Which argument points to what is copied, and how much; where it is an array, which
+	   argument counts its elements of `stride` bytes. */
+	u32 pointee_arg;
+	u32 pointee_bytes;
+	u32 count_arg;
+	u32 stride;
+	/* 1, 2: it is given VkSubmitInfo, VkSubmitInfo2. */
+	u32 submit;
+	s32 quiet;
+};
+
+/* `has` is constant after inlining: a function pays only for what it has. */
+static __always_inline int vulkan_enter(struct pt_regs *ctx, const struct vulkan_function has)
 {
 	u64 pid_tgid = bpf_get_current_pid_tgid();
 	struct vulkan_in_flight call = {};
 	struct vulkan_key key = {};
+	u64 bytes = has.pointee_bytes;
 
 	if (!is_traced(pid_tgid))
 		return 0;
 	call.enter_ns = bpf_ktime_get_ns();
-	call.function = function;
+	call.function = has.number;
 	call.tgid = pid_tgid >> 32;
+	call.quiet = has.quiet;
 	call.args[0] = PT_REGS_PARM1(ctx);
 	call.args[1] = PT_REGS_PARM2(ctx);
 	call.args[2] = PT_REGS_PARM3(ctx);
 	call.args[3] = PT_REGS_PARM4(ctx);
 	call.args[4] = PT_REGS_PARM5(ctx);
 	call.args[5] = PT_REGS_PARM6(ctx);
-	if (arguments > 6)
+	if (has.arguments > 6)
 		call.args[6] = seventh_argument(ctx);
-	if (pointee_bytes && call.args[pointee_arg] &&
-	    bpf_probe_read_user(call.pointee, pointee_bytes, (void *)call.args[pointee_arg])) {
+	if (has.stride) {
+		bytes = (u64)(u32)call.args[has.count_arg] * has.stride;
+		if (bytes > has.pointee_bytes)
+			bytes = has.pointee_bytes;
+	}
+	if (bytes && call.args[has.pointee_arg] &&
+	    bpf_probe_read_user(call.pointee, bytes, (void *)call.args[has.pointee_arg])) {
 		call.flags |= FLAG_FAULT_BEFORE;
 		count(COUNTER_FAULTED);
 	}
+	if (has.submit)
+		call.flags |= record_command_buffers(call.args[2], call.args[1], has.submit,
+		                                     call.enter_ns);
 	key.sp = PT_REGS_SP(ctx);
 	key.tid = (u32)pid_tgid;
 	if (vulkan_in_flight.update(&key, &call))
@@ -95,6 +121,10 @@ static __always_inline int vulkan_leave(struct pt_regs *ctx, bool has_result)
 	call = vulkan_in_flight.lookup(&key);
 	if (!call) {
 		count(COUNTER_UNMATCHED_VULKAN);
+		return 0;
+	}
+	if (call->quiet && call->quiet == (s32)PT_REGS_RC(ctx)) {
+		vulkan_in_flight.delete(&key);
 		return 0;
 	}
 	record = events.ringbuf_reserve(sizeof(struct vulkan_record));
@@ -131,8 +161,8 @@ int vulkan_exit_result(struct pt_regs *ctx)
 }
 
 /* One entry program a function; the rows are generated from uapi/vulkan.py and follow this file. */
-#define VULKAN_ENTER(function, arguments, pointee_arg, pointee_bytes)                              \
+#define VULKAN_ENTER(function, ...)                                                                \
 	int vulkan_enter_##function(struct pt_regs *ctx)                                           \
 	{                                                                                          \
-		return vulkan_enter(ctx, function, arguments, pointee_arg, pointee_bytes);         \
+		return vulkan_enter(ctx, (struct vulkan_function){function, __VA_ARGS__});         \
 	}

@@ -37,6 +37,7 @@ SIZES = {
     "VM_DESTROY": 8,
     "GEM_CLOSE": 8,
     "GROUP_CREATE": 56,
+    "GROUP_SUBMIT": 24,
     "TILER_HEAP_CREATE": 40,
     "SYNCOBJ_WAIT": 40,
 }
@@ -54,7 +55,8 @@ class SyntheticTrace:
             name: {"live": True, "why": ""} for name in ("process", "ioctl", "vulkan", "exception")
         }
         self.states: list[dict[str, Any]] = []
-        self.file = 0xFFFF_0000_0000_1000
+        #: The opening of the node that requests are made on, and a descriptor of it.
+        self.file, self.fd = 0xFFFF_0000_0000_1000, 5
         self._handle = 0
 
     def _tick(self) -> int:
@@ -89,15 +91,11 @@ class SyntheticTrace:
         enter = self._tick()
         for function, answer, sp in inside:
             self.driver(function, answer, sp=sp, ioctl_ns=enter)
-        for offset in range(0, len(array), ARRAY_BYTES):
-            part = array[offset : offset + ARRAY_BYTES]
-            piece = self._new(RecordType.ARRAY, enter)
-            piece["offset"], piece["length"] = offset, len(part)
-            piece["bytes"][: len(part)] = np.frombuffer(part, np.uint8)
+        self._array(enter, array)
         record = self._new(RecordType.IOCTL, enter)
         known = ioctls.BY_NAME[name]
         record["cmd"] = ioc(IOC_READ | IOC_WRITE, "d", known.number, size or SIZES.get(name, 16))
-        record["fd"], record["rdev"], record["ret"] = 5, NODE["rdev"], ret
+        record["fd"], record["rdev"], record["ret"] = self.fd, NODE["rdev"], ret
         record["file"] = self.file
         record["array_bytes"] = len(array)
         for when, values in (("before", before or {}), ("after", {**(before or {}), **(after or {})})):
@@ -142,6 +140,13 @@ class SyntheticTrace:
             inside=[("panthor_vm_create", signed, 100)],
         )
 
+    def _array(self, enter: int, array: bytes) -> None:
+        for offset in range(0, len(array), ARRAY_BYTES):
+            part = array[offset : offset + ARRAY_BYTES]
+            piece = self._new(RecordType.ARRAY, enter)
+            piece["offset"], piece["length"] = offset, len(part)
+            piece["bytes"][: len(part)] = np.frombuffer(part, np.uint8)
+
     def bo_create(self, size: int, *, error: int = 0, flags: int = 0) -> int:
         """A BO_CREATE; returns the handle."""
         if error:
@@ -155,16 +160,27 @@ class SyntheticTrace:
         """A GEM_CLOSE."""
         self.ioctl("GEM_CLOSE", {"handle": handle})
 
-    def vm_bind(self, *ops: tuple[int, int], error: int = 0, failing: int = 0, unmap: bool = False) -> None:
-        """A synchronous VM_BIND of (handle, size) operations; ``failing`` is the index it stopped at."""
+    def vm_bind(
+        self,
+        *ops: tuple[int, int],
+        error: int = 0,
+        failing: int = 0,
+        unmap: bool = False,
+        va: int = 0x1000_0000,
+        vm: int = 1,
+    ) -> None:
+        """A synchronous VM_BIND of (handle, size) operations; ``failing`` is the index it stopped at.
+
+        The operations are 1 MiB apart from ``va`` on; they map without leave to execute.
+        """
         packed = b""
         for index, (handle, size) in enumerate(ops):
             words = np.zeros(1, [("flags", "<u4"), ("handle", "<u4"), ("offset", "<u8"), ("va", "<u8"),
                                  ("size", "<u8"), ("syncs", "<u8", 2)])  # fmt: skip
-            words["flags"] = (1 << 28) if unmap else 0
-            words["handle"], words["size"], words["va"] = handle, size, 0x1000_0000 + (index << 20)
+            words["flags"] = (1 << 28) if unmap else 2
+            words["handle"], words["size"], words["va"] = handle, size, va + (index << 20)
             packed += words.tobytes()
-        arguments = {"vm_id": 1, "ops_stride": OP_BYTES, "ops_count": len(ops)}
+        arguments = {"vm_id": vm, "ops_stride": OP_BYTES, "ops_count": len(ops)}
         after = {"ops_count": failing} if error else {}
         self.ioctl("VM_BIND", arguments, after, ret=-error, array=packed)
 
@@ -173,7 +189,7 @@ class SyntheticTrace:
         """A Vulkan call; what happens in the block happens inside it."""
         record = self._new(RecordType.VULKAN, self._tick())
         record["function"] = [function.name for function in vulkan.FUNCTIONS].index(name)
-        record["args"][: len(args)] = args
+        record["args"][: len(args)] = np.array(args, np.uint64)
         record["result"] = result
         record["pointee"][: len(pointee)] = np.frombuffer(pointee, np.uint8)
         yield
@@ -183,6 +199,25 @@ class SyntheticTrace:
         """A Vulkan call with nothing inside."""
         with self.vulkan(name, *args, result=result):
             pass
+
+    def submit(
+        self, queue: int, *command_buffers: int, fence: int = 0, second: bool = False, groups: int = 1
+    ) -> None:
+        """A vkQueueSubmit (or vkQueueSubmit2) of one struct, with ``groups`` GROUP_SUBMITs inside."""
+        name = "vkQueueSubmit2" if second else "vkQueueSubmit"
+        with self.vulkan(name, queue, 1, 0xABC, fence):
+            enter = int(self.records[RecordType.VULKAN][-1]["head"]["enter_ns"])
+            padding = (bytes(16), bytes(8)) if second else (b"", b"")
+            handles = (handle.to_bytes(8, "little") for handle in command_buffers)
+            self._array(enter, b"".join(padding[0] + handle + padding[1] for handle in handles))
+            for _ in range(groups):
+                stream = np.zeros(1, "<u4,<u4,<u8,<u4,<u4,<u4,<u4,<u8")
+                stream["f1"] = 800
+                self.ioctl(
+                    "GROUP_SUBMIT",
+                    {"group_handle": 1, "queue_submits_stride": 40, "queue_submits_count": 1},
+                    array=stream.tobytes(),
+                )
 
     def throw(self, type_name: str) -> None:
         """A C++ exception."""

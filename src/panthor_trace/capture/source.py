@@ -30,10 +30,9 @@ def vulkan_rows() -> str:
     rows = []
     for index, function in enumerate(vulkan.FUNCTIONS):
         pointee = function.pointee
-        argument, size = (pointee.argument, pointee.size) if pointee else (0, 0)
-        rows.append(
-            f"VULKAN_ENTER({index}, {len(function.arguments)}, {argument}, {size}) /* {function.name} */"
-        )
+        copied = (pointee.argument, pointee.size, pointee.count, pointee.stride) if pointee else (0, 0, 0, 0)
+        has = (index, len(function.arguments), *copied, function.submit, function.quiet)
+        rows.append(f"VULKAN_ENTER({', '.join(map(str, has))}) /* {function.name} */")
     return "\n".join(rows) + "\n"
 
 
@@ -80,7 +79,7 @@ def program_source(
     files = ["record.h", "process.c", "stack.c", *(["oom.c"] if oom else [])]
     if offsets is not None:
         files += ["ioctl.c", *(["mapping.c"] if mapping else []), "driver.c"]
-    files += [*(["message.c"] if message else []), "vulkan.c"]
+    files += [*(["message.c"] if message else []), "submit.c", "vulkan.c"]
     constants = {"RING_UNITS": ring_units, **({"IOCTL_HOOK_DRM": 1} if drm else {})}
     constants |= {**(offsets or {}), **(process or {})}
     parts = ["#include <uapi/linux/ptrace.h>\n"]

@@ -9,7 +9,7 @@ import pandas as pd
 
 from ..trace.reader import Records
 from ..trace.schema import ARGUMENT_BYTES, ARRAY_BYTES
-from ..uapi.ioctls import VM_BIND_OP, Ioctl
+from ..uapi.ioctls import Ioctl
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -52,34 +52,51 @@ def decode(ioctl: Ioctl, raw: Bytes, sizes: npt.NDArray[np.int64]) -> pd.DataFra
     return frame[ordered]
 
 
-def bind_operations(
-    arrays: Records, owners: npt.NDArray[np.int64], strides: npt.NDArray[np.int64]
+def elements(
+    element: Ioctl, arrays: Records, owners: npt.NDArray[np.int64], strides: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
-    """VM_BIND's operations from the array records.
+    """The elements of the arrays that calls point to, from the array records.
 
-    ``owners`` says which call each array record belongs to, ``strides`` what one operation takes there.
-    Returns the owner of each operation and one row an operation. A partial operation at the end of what
-    was recorded is left out; the call's ARRAY_CUT flag tells of it.
+    ``owners`` says which call each array record belongs to, ``strides`` what one element takes there.
+    Returns the owner of each element and one row an element. A partial element at the end of what was
+    recorded is left out; the call's ARRAY_CUT flag tells of it.
     """
     found_owners: list[npt.NDArray[np.int64]] = []
     frames: list[pd.DataFrame] = []
     for stride in np.unique(strides[strides > 0]):
         chosen = strides == stride
-        records, owner = arrays[chosen], owners[chosen]
-        order = np.lexsort((records["offset"], owner))
-        records, owner = records[order], owner[order]
-        names, first = np.unique(owner, return_index=True)
-        totals = np.add.reduceat(records["length"].astype(np.int64), first)
-        whole = totals // stride * stride
-        position = records["offset"].astype(np.int64)[:, None] + np.arange(ARRAY_BYTES)
-        per_record_whole = whole[np.searchsorted(names, owner)]
-        inside = np.arange(ARRAY_BYTES) < records["length"][:, None]
-        kept = inside & (position < per_record_whole[:, None])
-        flat = records["bytes"][kept].reshape(-1, stride)
-        values = np.ascontiguousarray(flat).view(layout(VM_BIND_OP, int(stride))).reshape(-1)
-        frames.append(pd.DataFrame({name: values[name].copy() for name in values.dtype.names or ()}))
-        found_owners.append(np.repeat(names, whole // stride))
+        owner, flat = _whole(arrays[chosen], owners[chosen], int(stride))
+        values = flat.view(layout(element, int(stride))).reshape(-1)
+        known = {name: values[name].copy() for name in values.dtype.names or ()}
+        frames.append(pd.DataFrame(known, columns=[field.name for field in element.fields]))
+        found_owners.append(owner)
     if not frames:
-        empty = pd.DataFrame({field.name: np.empty(0, field.type) for field in VM_BIND_OP.fields})
+        empty = pd.DataFrame({field.name: np.empty(0, field.type) for field in element.fields})
         return np.empty(0, np.int64), empty
     return np.concatenate(found_owners), pd.concat(frames, ignore_index=True)
+
+
+def members(
+    arrays: Records, owners: npt.NDArray[np.int64], stride: int, offset: int
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
+    """The 64-bit member at ``offset`` of each array element, and the call it belongs to."""
+    owner, flat = _whole(arrays, owners, stride)
+    return owner, np.ascontiguousarray(flat[:, offset : offset + 8]).view("<u8").reshape(-1)
+
+
+def _whole(
+    records: Records, owner: npt.NDArray[np.int64], stride: int
+) -> tuple[npt.NDArray[np.int64], Bytes]:
+    """The whole elements of each owner's array, a row each, and the owner of each."""
+    if not len(records):
+        return np.empty(0, np.int64), np.empty((0, stride), np.uint8)
+    order = np.lexsort((records["offset"], owner))
+    records, owner = records[order], owner[order]
+    names, first = np.unique(owner, return_index=True)
+    totals = np.add.reduceat(records["length"].astype(np.int64), first)
+    whole = totals // stride * stride
+    position = records["offset"].astype(np.int64)[:, None] + np.arange(ARRAY_BYTES)
+    per_record_whole = whole[np.searchsorted(names, owner)]
+    inside = np.arange(ARRAY_BYTES) < records["length"][:, None]
+    kept = inside & (position < per_record_whole[:, None])
+    return np.repeat(names, whole // stride), np.ascontiguousarray(records["bytes"][kept].reshape(-1, stride))

@@ -13,6 +13,7 @@ from ..trace.schema import NO_DESCRIPTOR, Flag, RecordType
 from ..uapi import ioctls, vulkan
 from ..uapi.errnos import errno_name
 from . import nesting
+from .lifetimes import files
 
 
 def nullable(values: np.ndarray, none: int = nesting.NONE) -> pd.Series:
@@ -46,6 +47,7 @@ def vulkan_calls(trace: Trace) -> pd.DataFrame:
             "enter_ns": records["head"]["enter_ns"].astype(np.int64),
             "exit_ns": records["exit_ns"].astype(np.int64),
             "finished": ~unfinished,
+            "cut": (records["head"]["flags"] & (Flag.ARRAY_CUT | Flag.FAULT_BEFORE)) != 0,
             "result": result,
             "result_name": result.map(vulkan.result_name, na_action="ignore"),
         }
@@ -56,6 +58,23 @@ def vulkan_calls(trace: Trace) -> pd.DataFrame:
     for column, values in _members(frame, records).items():
         frame[column] = values
     return frame
+
+
+#: Decoded arguments, in every vulkan table whether or not a call has them.
+_MEMBERS = (
+    *("groups_x", "groups_y", "groups_z", "queue", "fence", "fences", "submits"),
+    *(member[0] for function in vulkan.FUNCTIONS if function.pointee for member in function.pointee.members),
+)
+#: Arguments that are columns of their own.
+_ARGUMENTS = {
+    "groupCountX": "groups_x",
+    "groupCountY": "groups_y",
+    "groupCountZ": "groups_z",
+    "queue": "queue",
+    "fence": "fence",
+    "fenceCount": "fences",
+    "submitCount": "submits",
+}
 
 
 def _parents(frame: pd.DataFrame) -> np.ndarray:
@@ -93,11 +112,9 @@ def _recordings(frame: pd.DataFrame) -> pd.Series:
 
 def _members(frame: pd.DataFrame, records: np.ndarray) -> dict[str, pd.Series]:
     """Decoded arguments: workgroup counts, sizes; a column is <NA> where a function has none."""
-    columns: dict[str, pd.Series] = {}
+    columns = {name: pd.Series(pd.NA, index=frame.index, dtype="UInt64") for name in _MEMBERS}
 
     def put(column: str, rows: np.ndarray, values: np.ndarray) -> None:
-        if column not in columns:
-            columns[column] = pd.Series(pd.NA, index=frame.index, dtype="UInt64")
         columns[column][rows] = values
 
     for name in frame["function"].unique():
@@ -106,9 +123,9 @@ def _members(frame: pd.DataFrame, records: np.ndarray) -> dict[str, pd.Series]:
             continue
         rows = (frame["function"] == name).to_numpy()
         for index, (argument, bits) in enumerate(known.arguments):
-            if argument.startswith("groupCount"):
-                values = records["args"][rows, index] & ((1 << bits) - 1)
-                put(f"groups_{argument[-1].lower()}", rows, values)
+            if argument in _ARGUMENTS:
+                values = records["args"][rows, index] & np.uint64((1 << bits) - 1)
+                put(_ARGUMENTS[argument], rows, values)
         if known.pointee:
             raw = np.ascontiguousarray(records["pointee"][rows])
             for column, offset, kind in known.pointee.members:
@@ -157,7 +174,7 @@ def ioctl_calls(trace: Trace, calls: pd.DataFrame) -> tuple[pd.DataFrame, np.nda
             "pid": records["head"]["tgid"].astype(np.int64),
             "tid": records["head"]["tid"].astype(np.int64),
             "fd": np.where(records["fd"] == NO_DESCRIPTOR, -1, records["fd"].astype(np.int64)),
-            "file": records["file"],
+            "file": files(records),
             "node": node_names(trace, records["rdev"]),
             "number": numbers,
             "name": pd.Series(numbers).map(ioctls.name_of).astype(object),

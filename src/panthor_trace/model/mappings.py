@@ -9,8 +9,8 @@ import pandas as pd
 from ..trace.reader import Records, Trace
 from ..trace.schema import MappingKind, RecordType
 from ..uapi.errnos import errno_name
-from .buffers import arguments
 from .calls import enclosing_calls, node_names, nullable, recording_of
+from .requests import arguments
 
 _MAX_ERRNO = 4095
 _KINDS = {int(MappingKind.NODE): "mmap", int(MappingKind.NODE_UNMAP): "munmap"}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Records
-from .buffers import arguments
+from .requests import arguments
 
 _FROM_IOCTL = ["ioctl_id", "pid", "tid", "file", "exit_ns", "ret", "errno"]
 

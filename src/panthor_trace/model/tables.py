@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""All tables of a trace, and the ones made from other tables: dispatches, failures, processes."""
+"""All tables of a trace, and the ones made here: failures, processes, losses."""
 
 from __future__ import annotations
 
@@ -11,17 +11,20 @@ import pandas as pd
 
 from ..trace.reader import Trace
 from ..trace.schema import COUNTER_COUNT, Counter, RecordType
-from ..uapi import vulkan
-from .buffers import bindings, buffer_objects
+from .buffers import bindings, buffer_objects, with_bindings
 from .calls import ioctl_calls, recordings, vulkan_calls
 from .cxx import type_name
+from .dispatches import dispatches, with_requests, with_submits
 from .driver import driver_calls, gpu_faults, kernel_stacks, origins
+from .groups import groups
+from .ledger import memory
 from .mappings import mappings
 from .nesting import NONE, enclosing, parents
 from .processes import libraries, modules, processes, uevents
 from .spaces import heap_growth, heaps, vms
 from .stacks import stacks
 from .states import states
+from .submits import submits
 from .uses import objects
 
 
@@ -33,12 +36,15 @@ class Tables:
     bos: pd.DataFrame
     binds: pd.DataFrame
     mappings: pd.DataFrame
+    groups: pd.DataFrame
     objects: pd.DataFrame
+    submits: pd.DataFrame
     vulkan: pd.DataFrame
     recordings: pd.DataFrame
     dispatches: pd.DataFrame
     failures: pd.DataFrame
     stacks: pd.DataFrame
+    memory: pd.DataFrame
     processes: pd.DataFrame
     libraries: pd.DataFrame
     modules: pd.DataFrame
@@ -65,9 +71,14 @@ def build(trace: Trace) -> Tables:
     ioctl_table = pd.concat([ioctl_table, origins(kernel, ioctl_table)], axis=1)
     vm_table = vms(ioctl_table, raw, kernel)
     heap_table = heaps(ioctl_table, raw, vm_table)
-    bos = buffer_objects(ioctl_table, raw)
-    binds = bindings(trace, ioctl_table, raw, bos)
     spans = recordings(calls)
+    recorded = dispatches(calls)
+    bos = buffer_objects(trace, ioctl_table, raw, calls, recorded)
+    binds, ranges = bindings(trace, ioctl_table, raw, bos, vm_table)
+    bos = with_bindings(bos, binds, ranges)
+    given, carried = submits(trace, calls, ioctl_table, raw)
+    recorded = with_requests(recorded, ioctl_table, bos, binds)
+    process_table = processes(trace, _cgroup_kills(kernel))
     mapped = mappings(trace, calls, ioctl_table, raw, bos)
     frames, stack_heads = stacks(trace)
     failures = _failures(trace, calls, ioctl_table, mapped, stack_heads)
@@ -75,14 +86,17 @@ def build(trace: Trace) -> Tables:
         ioctls=ioctl_table,
         bos=bos,
         binds=binds,
+        groups=groups(ioctl_table, raw),
         objects=objects(ioctl_table, raw),
         mappings=mapped,
+        submits=given,
         vulkan=calls,
         recordings=spans.reset_index(),
-        dispatches=_dispatches(calls, spans, ioctl_table, bos, binds),
+        dispatches=with_submits(recorded, spans, given, carried),
         failures=failures,
         stacks=frames,
-        processes=processes(trace, _cgroup_kills(kernel)),
+        memory=memory(bos, binds, ranges, heap_table, process_table),
+        processes=process_table,
         libraries=libraries(trace),
         modules=modules(trace),
         uevents=uevents(trace),
@@ -95,38 +109,6 @@ def build(trace: Trace) -> Tables:
         states=states(trace),
         losses=_losses(trace),
     )
-
-
-def _dispatches(
-    calls: pd.DataFrame,
-    spans: pd.DataFrame,
-    ioctl_table: pd.DataFrame,
-    bos: pd.DataFrame,
-    binds: pd.DataFrame,
-) -> pd.DataFrame:
-    """One row a recorded dispatch: where, when, how many workgroups, and what it asked of the kernel."""
-    columns = ["vulkan_id", "pid", "tid", "enter_ns", "exit_ns", "function", "command_buffer", "recording_id"]
-    groups = [name for name in ("groups_x", "groups_y", "groups_z") if name in calls]
-    frame = calls.loc[calls["function"].isin(vulkan.DISPATCHES), columns + groups].reset_index(drop=True)
-    frame.insert(0, "dispatch_id", np.arange(len(frame), dtype=np.int64))
-    frame["number"] = frame.groupby("pid").cumcount() + 1
-    frame["ordinal"] = frame.groupby("recording_id", dropna=False).cumcount() + 1
-    inside = frame["vulkan_id"]
-
-    def total(table: pd.DataFrame, column: str | None = None) -> np.ndarray:
-        grouped = table[table["vulkan_id"].notna()].groupby("vulkan_id")
-        sums = grouped.size() if column is None else grouped[column].sum()
-        return np.asarray(sums.reindex(inside, fill_value=0).astype(np.int64).to_numpy())
-
-    frame["ioctls"] = total(ioctl_table)
-    frame["failed_ioctls"] = total(ioctl_table[ioctl_table["failed"]])
-    frame["bos_created"] = total(bos[bos["ret"].eq(0)])
-    frame["bytes_allocated"] = total(bos[bos["ret"].eq(0)], "size")
-    mapped = binds[binds["ret"].eq(0) & (binds["operation"] == "map")]
-    frame["bytes_bound"] = total(mapped, "size")
-    end_result = spans["end_result"].reindex(frame["recording_id"])
-    frame["end_result"] = end_result.map(vulkan.result_name, na_action="ignore").to_numpy()
-    return frame
 
 
 _FAILURE_INTEGERS = ["pid", "tid", "time_ns", "vulkan_id", "ioctl_id", "mapping_id", "recording_id"]

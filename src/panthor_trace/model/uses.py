@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Records
-from .buffers import arguments
+from .requests import arguments
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,20 @@ VM_BIND_OP = Ioctl(
 #: ``enum drm_panthor_vm_bind_op_flags``: the operation is in the top four bits.
 VM_BIND_OP_SHIFT = 28
 VM_BIND_OPS = MappingProxyType({0: "map", 1: "unmap", 2: "sync_only"})
+#: DRM_PANTHOR_VM_BIND_OP_MAP_*, as columns.
+VM_BIND_MAP_FLAGS = MappingProxyType({1: "read_only", 2: "no_exec", 4: "uncached"})
+#: ``struct drm_panthor_queue_submit``.
+QUEUE_SUBMIT = Ioctl(
+    0x49,
+    "GROUP_SUBMIT queue submit",
+    _fields(
+        ("queue_index", 0, "u4"),
+        ("stream_size", 4, "u4"),
+        ("stream_addr", 8, "u8"),
+        ("latest_flush", 16, "u4"),
+        *_array("syncs", 24),
+    ),
+)
 #: DRM_PANTHOR_VM_BIND_ASYNC.
 VM_BIND_ASYNC = 1 << 0
 

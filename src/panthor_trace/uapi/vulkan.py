@@ -13,22 +13,34 @@ from types import MappingProxyType
 
 @dataclass(frozen=True)
 class Pointee:
-    """Bytes to copy from where argument ``argument`` points, and the members to decode from them."""
+    """Bytes to copy from where argument ``argument`` points, and the members to decode from them.
+
+    ``count`` is the argument that counts the elements of ``stride`` bytes, where it points to an array: no
+    more than these are copied, and no more than ``size`` bytes.
+    """
 
     argument: int
     size: int
     #: (column, offset, NumPy type)
-    members: tuple[tuple[str, int, str], ...]
+    members: tuple[tuple[str, int, str], ...] = ()
+    count: int = 0
+    stride: int = 0
 
 
 @dataclass(frozen=True)
 class Function:
-    """One probed function: its arguments in order, each a name and a width in bits."""
+    """One probed function: its arguments in order, each a name and a width in bits.
+
+    ``submit`` is 1 or 2 where pSubmits points to VkSubmitInfo or VkSubmitInfo2: the command buffers are then
+    recorded too. A call that answers ``quiet`` is not recorded: it said nothing, and programs spin on it.
+    """
 
     name: str
     arguments: tuple[tuple[str, int], ...]
     has_result: bool
     pointee: Pointee | None = None
+    submit: int = 0
+    quiet: int = 0
 
     @property
     def command_buffer(self) -> int | None:
@@ -134,20 +146,28 @@ FUNCTIONS: tuple[Function, ...] = (
         "vkQueueSubmit",
         (_QUEUE, ("submitCount", 32), ("pSubmits", 64), ("fence", 64)),
         True,
-        Pointee(2, 56, (("command_buffer_count", 40, "u4"), ("command_buffers", 48, "u8"))),
+        submit=1,
     ),
-    Function("vkQueueSubmit2", (_QUEUE, ("submitCount", 32), ("pSubmits", 64), ("fence", 64)), True),
+    Function(
+        "vkQueueSubmit2", (_QUEUE, ("submitCount", 32), ("pSubmits", 64), ("fence", 64)), True, submit=2
+    ),
     Function("vkQueueWaitIdle", (_QUEUE,), True),
     Function("vkDeviceWaitIdle", (_DEVICE,), True),
     Function(
         "vkWaitForFences",
         (_DEVICE, ("fenceCount", 32), ("pFences", 64), ("waitAll", 32), ("timeout", 64)),
         True,
+        Pointee(2, 64, count=1, stride=8),
     ),
+    # VK_NOT_READY while the GPU is at work: ggml asks in a loop.
+    Function("vkGetFenceStatus", (_DEVICE, ("fence", 64)), True, quiet=1),
     Function("vkWaitSemaphores", (_DEVICE, ("pWaitInfo", 64), ("timeout", 64)), True),
 )
 
 BY_NAME = MappingProxyType({function.name: function for function in FUNCTIONS})
+
+#: Where the handle is in what pCommandBuffers and pCommandBufferInfos point to, by Function.submit.
+COMMAND_BUFFERS = MappingProxyType({1: (8, 0), 2: (32, 16)})
 
 #: Functions that record a dispatch.
 DISPATCHES = ("vkCmdDispatch", "vkCmdDispatchBase", "vkCmdDispatchIndirect")

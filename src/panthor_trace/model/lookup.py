@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: MIT
+"""Looking values up by id, where an id may be missing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+#: Types that can hold "not known", by NumPy kind.
+_NULLABLE: dict[str, pd.api.extensions.ExtensionDtype] = {
+    "i": pd.Int64Dtype(),
+    "u": pd.UInt64Dtype(),
+    "b": pd.BooleanDtype(),
+}
+
+
+def look_up(ids: pd.Series, column: pd.Series) -> pd.Series:
+    """The value of ``column`` (indexed by ids) for each of ``ids``; <NA> (or NaN) where there is none."""
+    kind = getattr(column.dtype, "kind", "O")
+    values = pd.Series(column, dtype=_NULLABLE[kind]) if kind in _NULLABLE else column
+    known = pd.Index(column.index.to_numpy(dtype=np.int64, na_value=-1), dtype="int64")
+    wanted = ids.astype("Int64").fillna(-2).to_numpy(np.int64)
+    place = known.get_indexer(pd.Index(wanted))
+    found = values.array.take(place, allow_fill=True)
+    return pd.Series(found, index=ids.index)
