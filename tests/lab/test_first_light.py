@@ -156,7 +156,7 @@ def test_limits_are_known_at_the_failure(run: Callable[[str], Run]) -> None:
 
 def test_start_up_cost_is_recorded_and_probes_are_gone(run: Callable[[str], Run]) -> None:
     analysis = run("roomy").analysis
-    assert set(analysis.trace.meta["startup_seconds"]) == {"import", "compile", "attach"}
+    assert {"import", "compile", "attach"} <= set(analysis.trace.meta["startup_seconds"])
     assert analysis.trace.path is not None
     assert (analysis.trace.path.parent / "left_over").read_text() == ""
     json.dumps(analysis.verdict.as_json())
