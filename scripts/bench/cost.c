@@ -49,7 +49,7 @@ static double now(clockid_t clock)
 static void ioctls(int fd, int drm, long count)
 {
 	struct bo_create bo = {.size = 4096};
-	struct get_cap cap = {.capability = 1};
+	struct get_cap cap = {.capability = 5}; /* DRM_CAP_PRIME */
 
 	for (long i = 0; i < count; i++) {
 		if (drm)
