@@ -267,7 +267,8 @@ def _record_into(
         program = Program(nodes, options.ioctl_hook)
         with stopwatch(program.seconds, "netlink"):
             netlink = Netlink(program.layers)
-        program.attach_libraries(options.root, environment)
+        root = target.root if isinstance(target, Attached) else options.root
+        program.attach_libraries(root, environment)
         program.open_ring(sink.on_record)
         observer = Observer(sink, program.libraries, netlink)
         if isinstance(target, Attached):

@@ -56,7 +56,7 @@ def stacks(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
             rows.append(row)
     # As objects first: an address is not what it was after having been a float.
     frames = pd.DataFrame(rows, columns=_FRAME_COLUMNS, dtype=object)
-    types = {
+    types: dict[str, Any] = {
         "stack_id": "int64",
         "depth": "int64",
         "offset": "UInt64",
