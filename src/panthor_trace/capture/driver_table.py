@@ -294,7 +294,7 @@ FUNCTIONS: tuple[Function, ...] = (
               "drm_gem_shmem_get_pages_locked", "drm_gem_shmem_pin", "drm_gem_shmem_pin_locked",
               "drm_gem_shmem_mmap"),
     *_refuses("drm_prime.c", "export and import of a BO", "drm_gem_prime_handle_to_fd",
-              "drm_gem_prime_fd_to_handle"),
+              "drm_gem_prime_fd_to_handle", "drm_prime_handle_to_fd_ioctl", "drm_prime_fd_to_handle_ioctl"),
     *_refuses("drm_prime.c", "export of a BO", "drm_gem_prime_handle_to_dmabuf", returns="pointer"),
     *_refuses("drm_syncobj.c", "sync objects", "drm_syncobj_find_fence", "drm_syncobj_create_ioctl",
               "drm_syncobj_handle_to_fd_ioctl", "drm_syncobj_fd_to_handle_ioctl"),

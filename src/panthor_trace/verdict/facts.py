@@ -91,17 +91,25 @@ def recovered_later(case: Case, row: pd.Series) -> bool:
 
 
 def for_good(case: Case, refused: pd.DataFrame) -> pd.DataFrame:
-    """Those refused requests (rows of ``requests``) whose like did not later succeed in the same process.
+    """Those refused requests (rows of ``requests``) whose like did not later succeed in the same thread.
 
     A whole column at a time: a program may poll with a request that is refused a million times.
     """
     table = case.requests
     granted = table[table["ret"].ge(0).fillna(False).astype(bool)]
-    last = granted.groupby(["pid", "name"])["enter_ns"].max()
-    keys = pd.MultiIndex.from_frame(refused[["pid", "name"]])
-    succeeded = last.reindex(keys).fillna(-1).to_numpy()
+    keys = [granted["tid"].to_numpy(), _kinds(case, granted).to_numpy()]
+    last = granted["enter_ns"].groupby(keys).max()
+    wanted = pd.MultiIndex.from_arrays([refused["tid"], _kinds(case, refused)])
+    succeeded = last.reindex(wanted).fillna(-1).to_numpy()
     chosen: pd.DataFrame = refused[succeeded <= refused["exit_ns"].to_numpy()]
     return chosen
+
+
+def _kinds(case: Case, table: pd.DataFrame) -> pd.Series:
+    """What kind of request each ioctl is: an unbind that succeeds does not make good a bind that failed."""
+    binds = case.tables.binds
+    maps = table["ioctl_id"].isin(binds.loc[binds["operation"] == "map", "ioctl_id"])
+    return table["name"].where(~maps, table["name"] + " map")
 
 
 def unbound_buffers(case: Case, requests: pd.DataFrame) -> list[int]:

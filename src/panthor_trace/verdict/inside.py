@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Rules on what no ioctl shows: heaps that were refused a chunk, and failures of the GPU."""
+"""Rules on what no ioctl and no Vulkan call shows: refused heap chunks, failures of the GPU, giving up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pandas as pd
 
 from . import wording
 from .case import Case
-from .facts import failing_call
+from .facts import failing_call, unbound_buffers
 from .verdict import Cause, Confidence, KernelCap, LimitHit, Refusal, Verdict
 
 _HEAP_LIMITS = {
@@ -57,6 +57,46 @@ def heap_growth_refused(case: Case) -> Verdict | None:
     if refused.empty or not case.ended_badly:
         return None
     return _heap_verdict(case, refused.iloc[-1], ())
+
+
+#: SIGABRT as a shell shows it: abort() and an exception nobody catches end a program with it.
+_ABORTED = 134
+
+
+def ended_by_itself(case: Case) -> Verdict | None:
+    """A program aborted, no Vulkan call was seen and nothing was refused: what it asked for last has to tell.
+
+    An engine that fetches device functions with vkGetDeviceProcAddr passes the probes by.
+    """
+    if case.exit_code != _ABORTED or not case.used_panthor or len(case.tables.vulkan):
+        return None
+    unbound = unbound_buffers(case, case.tables.ioctls)
+    ruled_out = (f"the kernel: {wording.counted(len(case.tables.ioctls), 'request')}, none refused for good",)
+    missing = (*case.blind_to, "the program's Vulkan calls, if it made any: none was seen")
+    if unbound:
+        return Verdict(
+            cause=Cause.DRIVER_VA,
+            kernel_cap=KernelCap.NO,
+            refused_by="panvk",
+            headline="the program aborted after a buffer was made and closed without being bound: "
+            "user space found no GPU address for it",
+            confidence=Confidence.LOW,
+            evidence=(f"a buffer of {wording.size(unbound[-1])} was made and closed, never bound",),
+            ruled_out=ruled_out,
+            missing=missing,
+            losses=case.losses,
+        )
+    return Verdict(
+        cause=Cause.APPLICATION,
+        kernel_cap=KernelCap.NO,
+        refused_by="program",
+        headline="the program aborted by itself: nothing it had asked the kernel for was refused",
+        confidence=Confidence.LOW,
+        evidence=(f"the command's exit status is {case.exit_code}",),
+        ruled_out=ruled_out,
+        missing=missing,
+        losses=case.losses,
+    )
 
 
 def _refused_growth(case: Case) -> pd.DataFrame:

@@ -21,7 +21,7 @@ from .facts import (
     refusal_of,
     unbound_buffers,
 )
-from .inside import gpu_failed, heap_growth_refused
+from .inside import ended_by_itself, gpu_failed, heap_growth_refused
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
 
@@ -96,7 +96,9 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         kernel_cap=KernelCap.YES if cause is Cause.KERNEL_CAP else KernelCap.NO,
         refused_by="kernel",
         headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
-        confidence=Confidence.HIGH if call is not None and not case.blind_to else Confidence.MEDIUM,
+        confidence=Confidence.HIGH
+        if (call is not None or refusal.origin) and not case.blind_to
+        else Confidence.MEDIUM,
         failing_call=failing,
         refusal=refusal,
         evidence=tuple(evidence),
@@ -281,6 +283,7 @@ RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     _killed_for_memory,
     heap_growth_refused,
     _went_on,
+    ended_by_itself,
     _never_used,
     _nothing_failed,
 )
