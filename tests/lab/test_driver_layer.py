@@ -25,8 +25,9 @@ from panthor_trace.trace.reader import Trace, read_trace
 
 from .conftest import BoardRun
 
-#: Scenarios whose failing call is none of DRM's: mmap() and open() are not the driver layer's.
-ELSEWHERE = frozenset({"mmap-map-count", "mmap-address-space", "open-nofile"})
+#: Scenarios whose failing call is none of DRM's ioctls (of bo-mmap-refused's, on 6.12): mmap() and open()
+#: are not the driver layer's.
+ELSEWHERE = frozenset({"mmap-map-count", "mmap-address-space", "bo-mmap-refused", "open-nofile"})
 
 #: The function each refusal comes from; where kernels differ, all that are right.
 ORIGINS: dict[str, tuple[str, ...]] = {
