@@ -38,7 +38,13 @@ class Package:
     suite: str
 
 
-def run_tool(command: Sequence[str | Path], *, doing: str, cwd: Path | None = None) -> str:
+#: No build step but compiling shaders takes half as long; apt hangs where the disk fills up under its index.
+TOOL_SECONDS = 900
+
+
+def run_tool(
+    command: Sequence[str | Path], *, doing: str, cwd: Path | None = None, seconds: float = TOOL_SECONDS
+) -> str:
     """Run a build tool and return its stdout.
 
     Raises :class:`LabError` naming the tool, what it was for and its last words, and ``OSError`` (ENOSPC)
@@ -46,8 +52,17 @@ def run_tool(command: Sequence[str | Path], *, doing: str, cwd: Path | None = No
     """
     try:
         done = subprocess.run(
-            [str(word) for word in command], cwd=cwd, capture_output=True, text=True, stdin=subprocess.DEVNULL
+            [str(word) for word in command],
+            cwd=cwd,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            timeout=seconds,
         )
+    except subprocess.TimeoutExpired as error:
+        raise LabError(
+            f"{doing} did not finish within {seconds:g} s and was ended (a full disk? no network?)"
+        ) from error
     except FileNotFoundError as error:
         raise LabError(f"{doing} needs {command[0]}, which is not installed: run scripts/setup") from error
     if done.returncode != 0:
@@ -98,7 +113,11 @@ class Archive:
         ]
         lines = [f"deb [arch=amd64,arm64 signed-by={KEYRING}] {mirror()} {suite} main" for suite in suites]
         (state / "sources.list").write_text("\n".join(lines) + "\n")
-        run_tool(["apt-get", *self._options, "update"], doing="reading Debian's package index (network?)")
+        run_tool(
+            ["apt-get", *self._options, "update"],
+            doing="reading Debian's package index (network?)",
+            seconds=300,
+        )
 
     @functools.cached_property
     def packages(self) -> list[Package]:

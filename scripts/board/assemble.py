@@ -147,4 +147,8 @@ def _compile_shaders(out: Path, say: cache.Say) -> None:
 
     say("shaders: compiling llama-bench's under emulation, once; this takes minutes")
     with concurrent.futures.ThreadPoolExecutor() as pool:
-        list(pool.map(warm, [f"{spec.name}.gguf" for spec in models.MODELS]))
+        try:
+            list(pool.map(warm, [f"{spec.name}.gguf" for spec in models.MODELS]))
+        except BaseException:  # else an interrupted build waits for its guests
+            guest.end_all()
+            raise

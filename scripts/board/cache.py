@@ -1,8 +1,9 @@
 """Built things, cached by the hash of what they were built from.
 
-An entry is a directory ``<kind>-<hash>`` below :func:`cache_root`. It is built in ``<kind>-<hash>.partial``
-and renamed when complete, so a half-built entry is never used, whatever ended the build. Builders of the
-same entry wait for one another (``flock``); builders of different ones do not.
+An entry is a directory ``<kind>-<hash>`` below :func:`cache_root`. It is built as
+``<kind>-<hash>.<pid>.partial`` and renamed when complete, so a half-built entry is never used, whatever ended
+the build. (The process id: children of a killed builder may go on writing for a while.) Builders of the same
+entry wait for one another (``flock``); builders of different ones do not.
 """
 
 from __future__ import annotations
@@ -84,10 +85,14 @@ def _key(kind: str, inputs: Mapping[str, object]) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, say: Say) -> Iterator[None]:
     """Hold ``path`` exclusively. The kernel drops the lock with the process, however that ends."""
     with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say(f"{path.stem}: being built by another process, waiting for it")
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
@@ -115,12 +120,11 @@ def entry(kind: str, inputs: Mapping[str, object], build: Callable[[Path], None]
     found = _read(final)
     if found:
         return found
-    with _locked(root / f"{final.name}.lock"):
+    with _locked(root / f"{final.name}.lock", say):
         found = _read(final)
         if found:
             return found
-        partial = root / f"{final.name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
+        partial = root / f"{final.name}.{os.getpid()}.partial"
         shutil.rmtree(final, ignore_errors=True)
         say(f"{kind}: building {final.name}")
         start = time.monotonic()
@@ -189,6 +193,21 @@ def superseded() -> list[Entry]:
 def from_packages() -> list[Entry]:
     """Entries that Debian packages were fetched for."""
     return [item for item in entries() if packages(item)]
+
+
+def leftovers() -> list[Path]:
+    """What no entry needs: directories of builders that are gone, locks nobody holds, console logs."""
+    root = cache_root()
+    found = [*root.glob("*.aside"), *root.glob("consoles/*.log")]
+    for partial in root.glob("*.partial"):
+        builder = partial.name.split(".")[-2]
+        if not Path(f"/proc/{builder}").exists():
+            found.append(partial)
+    for lock in root.glob("*.lock"):
+        with contextlib.suppress(OSError), lock.open() as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            found.append(lock)
+    return found
 
 
 def packages(item: Entry) -> dict[str, str]:

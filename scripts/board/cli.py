@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import re
 import shutil
 import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -71,7 +73,7 @@ def _board_options(command: click.decorators.FC) -> click.decorators.FC:
         click.option(
             "--share",
             type=click.Path(exists=True, file_okay=False, path_type=Path),
-            help="Directory the guest sees, read and write, as /share.",
+            help="Directory the guest sees as /share; its permissions hold there, too.",
         ),
         click.option("--user", is_flag=True, help="As the ordinary user 'user' (uid 1000), not root."),
         click.option("--timeout", default=600.0, show_default=True, help="Seconds until a guest is ended."),
@@ -105,7 +107,9 @@ def run(command: tuple[str, ...], **hardware: object) -> None:
     """
     board = _board(**hardware)  # type: ignore[arg-type]
     stdin = None if sys.stdin is None or sys.stdin.isatty() else sys.stdin.buffer
-    sys.exit(guest.run(board, command, stdin=stdin, stdout=sys.stdout.buffer, stderr=sys.stderr.buffer))
+    with Path(os.devnull).open("wb") as nowhere:  # where a stream was closed
+        stdout, stderr = (stream.buffer if stream else nowhere for stream in (sys.stdout, sys.stderr))
+        sys.exit(guest.run(board, command, stdin=stdin, stdout=stdout, stderr=stderr))
 
 
 @cli.command(context_settings=CONTEXT)
@@ -145,7 +149,7 @@ def build(names: tuple[str, ...], refresh: bool) -> None:
 def status(as_json: bool) -> None:
     """What is built, from which packages, and what the lab can boot."""
     entries = cache.entries()
-    report = {
+    report: dict[str, Any] = {
         "cache": str(cache.cache_root()),
         "kernels": {k.name: f"newest {k.series} of {k.suite}" for k in KERNELS},
         "gpus": {name: gpu.description for name, gpu in gpus.GPUS.items()},
@@ -167,10 +171,10 @@ def status(as_json: bool) -> None:
         click.echo(f"kernel   {kernel.name:<10} newest {kernel.series} of {kernel.suite}")
     for name, gpu in gpus.GPUS.items():
         click.echo(f"gpu      {name:<10} {gpu.description}")
-    for entry in entries:
-        size = cache.disk_bytes(entry.path) / 2**20
-        click.echo(f"built    {entry.path.name:<34} {size:7.0f} MiB {entry.seconds:6.0f} s")
-        for package, version in cache.packages(entry).items():
+    for entry in report["entries"]:
+        size = entry["bytes"] / 2**20
+        click.echo(f"built    {entry['name']:<34} {size:7.0f} MiB {entry['build_seconds']:6.0f} s")
+        for package, version in entry["packages"].items():
             if package.split(":")[0] in NOTABLE or package.startswith("linux-image"):
                 click.echo(f"           {package} {version}")
 
@@ -190,24 +194,27 @@ NOTABLE = (
 @click.option("--all", "everything", is_flag=True, help="Every image: the next run builds anew.")
 def clean(everything: bool) -> None:
     """Remove images that newer ones have replaced (with --all: every image)."""
-    if everything:
-        shutil.rmtree(cache.cache_root(), ignore_errors=True)
-        _say("removed everything")
-        return
-    _remove(cache.superseded())
+    # Only what is known to be the lab's: the directory may be anything PANTHOR_LAB_CACHE names.
+    _remove([entry.path for entry in (cache.entries() if everything else cache.superseded())])
+    _remove(cache.leftovers())
 
 
-def _remove(entries: list[cache.Entry]) -> None:
-    for entry in entries:
-        shutil.rmtree(entry.path)
-        _say(f"removed {entry.path.name}")
+def _remove(paths: list[Path]) -> None:
+    for path in paths:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        if path.suffix != ".lock":
+            _say(f"removed {path.name}")
 
 
 def main() -> None:
     """Run the command line; a :class:`LabError` is one line and its exit code."""
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):  # leave nothing behind
+        signal.signal(number, lambda caught, _frame: sys.exit(128 + caught))
     try:
-        cli(standalone_mode=False)
+        cli(prog_name="scripts/lab", standalone_mode=False)
     except LabError as error:
         click.echo(f"lab: {error}", err=True)
         sys.exit(error.exit_code)

@@ -131,6 +131,21 @@ def _pump_in(source: IO[bytes], port: socket.socket) -> None:
         port.shutdown(socket.SHUT_WR)
 
 
+def _escaped(path: Path) -> str:
+    """A path as the value of one of QEMU's comma-separated options."""
+    return str(path).replace(",", ",,")
+
+
+#: Guests that run, for whoever has to end them from another thread.
+_running: set[subprocess.Popen[bytes]] = set()
+
+
+def end_all() -> None:
+    """End every guest of this process."""
+    for qemu in list(_running):
+        qemu.kill()
+
+
 class _Session:
     """A boot's scratch directory and QEMU process; gone at exit, but for the console log of a failure."""
 
@@ -138,7 +153,9 @@ class _Session:
         self._board = board
         self._scratch = Path(tempfile.mkdtemp(prefix="panthor-lab-"))
         self._console = self._scratch / "console.log"
-        (self._scratch / "job").mkdir()
+        job = self._scratch / "job"
+        job.mkdir()
+        job.chmod(0o755)
         self.job("mode", mode)
         self.job("user", "user" if board.user else "root")
 
@@ -150,7 +167,9 @@ class _Session:
 
     def job(self, name: str, content: str) -> None:
         """Leave ``content`` for the agent (see boot/agent)."""
-        (self._scratch / "job" / name).write_text(content)
+        path = self._scratch / "job" / name
+        path.write_bytes(os.fsencode(content))  # words of a command are bytes, not text
+        path.chmod(0o644)  # for the guest's ordinary user, whatever the umask
 
     def start(
         self, *, ports: dict[str, socket.socket] | None = None, console: bool = False
@@ -164,7 +183,7 @@ class _Session:
         if console:
             arguments += ["-chardev", "stdio,id=console,signal=off", "-device", "virtconsole,chardev=console"]
         with (self._scratch / "qemu.log").open("wb") as log:
-            return subprocess.Popen(
+            qemu = subprocess.Popen(
                 arguments,
                 stdin=None if console else subprocess.DEVNULL,
                 stdout=None if console else log,
@@ -173,6 +192,8 @@ class _Session:
                 # Ctrl-C is ours to handle: QEMU would power off without a word.
                 start_new_session=not console,
             )
+        _running.add(qemu)
+        return qemu
 
     def _machine(self) -> list[str]:
         board, images = self._board, self._board.images
@@ -196,7 +217,7 @@ class _Session:
                 word
                 for name, path in drives
                 for word in (
-                    *("-drive", f"if=none,id={name},file={path},format=raw,snapshot=on"),
+                    *("-drive", f"if=none,id={name},file={_escaped(path)},format=raw,snapshot=on"),
                     *("-device", f"virtio-blk-pci,drive={name}"),
                 )
             ),
@@ -212,7 +233,7 @@ class _Session:
             for tag, path in exports.items()
             for word in (
                 "-virtfs",
-                f"local,path={str(path).replace(',', ',,')},mount_tag={tag},security_model=none,id={tag}"
+                f"local,path={_escaped(path)},mount_tag={tag},security_model=none,id={tag}"
                 + (",readonly=on" if tag == "src" else ""),
             )
         ]
@@ -231,6 +252,7 @@ class _Session:
             if qemu.poll() is None:
                 qemu.kill()
                 qemu.wait()
+            _running.discard(qemu)
         if qemu.returncode != 0 and not ended_by_us():
             words = (self._scratch / "qemu.log").read_text(errors="replace").strip().splitlines()
             raise LabError(f"QEMU failed: {words[-1] if words else f'exit status {qemu.returncode}'}")

@@ -20,6 +20,7 @@ does not) comes from the headers; it is checked afterwards.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -111,8 +112,8 @@ def _make(command: Sequence[str], log: Path) -> None:
     if done.returncode == 0:
         return
     lines = log.read_text(errors="replace").splitlines()
-    first = next((line for line in lines if "rror" in line), "no error message")
-    raise LabError(f"the module did not compile: {first.strip()} (all of it: {log})")
+    errors = [line.strip() for line in lines if re.search(r"\berror\b|\*\*\*", line, re.IGNORECASE)]
+    raise LabError(f"the module did not compile: {errors[0] if errors else 'no error message'}")
 
 
 def _field(module: Path, field: str) -> str:

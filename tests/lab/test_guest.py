@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import os
 import subprocess
 from pathlib import Path
 
@@ -33,9 +34,19 @@ def test_words_arrive_as_they_were_given(board: BoardRun) -> None:
     assert board(words).stdout == "two words|quo'te\"s|$HOME|new\nline||"
 
 
-def test_an_ordinary_user_can_use_the_gpu_and_sudo(board: BoardRun) -> None:
-    done = board("id -un; test -r /dev/dri/renderD128 -a -w /dev/dri/renderD128 && sudo id -un", user=True)
-    assert done.stdout.split() == ["user", "root"], done.stderr
+def test_an_ordinary_user_can_use_the_gpu_sudo_and_standard_input(board: BoardRun) -> None:
+    script = """
+        id -un
+        test -r /dev/dri/renderD128 -a -w /dev/dri/renderD128 && sudo id -un
+        sleep 1  # the host has sent all by then
+        cat /dev/stdin
+    """
+    before = os.umask(0o077)
+    try:
+        done = board(script, user=True, stdin=b"by name\n", timeout=120)
+    finally:
+        os.umask(before)
+    assert done.stdout.splitlines() == ["user", "root", "by name"], done.stderr
 
 
 def test_death_by_signal_is_128_plus_its_number(board: BoardRun) -> None:

@@ -101,5 +101,5 @@ def test_a_compile_error_is_shown(tmp_path: Path) -> None:
     script = (
         "echo '  CC [M] main.o'; echo 'main.c:3:1: error: expected a semicolon'; echo 'make: Error 2'; exit 2"
     )
-    with pytest.raises(LabError, match=r"main\.c:3:1: error: expected a semicolon .*build\.log"):
+    with pytest.raises(LabError, match=r"main\.c:3:1: error: expected a semicolon$"):
         kbuild._make(["sh", "-c", script], log)

@@ -41,6 +41,28 @@ def test_wrong_words(words: list[str], says: str, tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+def test_clean_removes_only_what_is_the_labs(tmp_path: Path) -> None:
+    foreign = tmp_path / "sub" / "file"
+    foreign.parent.mkdir()
+    foreign.write_text("precious")
+    entry = tmp_path / "root-0123456789ab"
+    dead_builder = tmp_path / "root-0123456789ab.4194304.partial"
+    for directory in (entry, dead_builder):
+        directory.mkdir()
+    (entry / "entry.json").write_text('{"inputs": {}, "seconds": 1}')
+    (tmp_path / "root-0123456789ab.lock").touch()
+    done = subprocess.run(
+        [LAB, "clean", "--all"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PANTHOR_LAB_CACHE": str(tmp_path)},
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("removed") == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["sub"]
+    assert foreign.read_text() == "precious"
+
+
 def test_status_of_an_empty_cache(tmp_path: Path) -> None:
     done = subprocess.run(
         [LAB, "status"],

@@ -145,8 +145,10 @@ static bool condition(u64 i, s32 value)
 /* A sync object: the value, then a word that says whether the stream was in error. */
 static void sync(struct stream *s, u64 i, bool wide, bool add)
 {
-	void *at = stream_pointer(s, get64(s, FIELD_ADDR(i)) & ~7ULL);
+	u64 address = get64(s, FIELD_ADDR(i)) & ~7ULL;
+	void *at = stream_pointer(s, address);
 	unsigned int reg = FIELD_DATA(i);
+	u32 *status;
 
 	if (!at)
 		return;
@@ -154,8 +156,11 @@ static void sync(struct stream *s, u64 i, bool wide, bool add)
 		WRITE_ONCE(*(u64 *)at, get64(s, reg) + (add ? READ_ONCE(*(u64 *)at) : 0));
 	else
 		WRITE_ONCE(*(u32 *)at, get32(s, reg) + (add ? READ_ONCE(*(u32 *)at) : 0));
-	if (SYNC_PROPAGATE(i) && s->cs->faulted)
-		WRITE_ONCE(*(u32 *)(at + (wide ? 8 : 4)), 1);
+	if (SYNC_PROPAGATE(i) && s->cs->faulted) {
+		status = stream_pointer(s, address + (wide ? 8 : 4));
+		if (status)
+			WRITE_ONCE(*status, 1);
+	}
 	stub.count.sync_writes++;
 	if (SYNC_SCOPE(i) == SYNC_SCOPE_SYSTEM)
 		s->sync_update = true;
