@@ -11,7 +11,7 @@ from ..trace.schema import Flag, RecordType
 from ..uapi import ioctls
 from .arguments import elements
 from .lifetimes import first_time, latest, not_after
-from .lookup import look_up
+from .lookup import look_up, numbered
 from .pools import infer
 from .ranges import mapped_ranges
 from .requests import FROM_IOCTL, arguments, events
@@ -151,8 +151,7 @@ def _ranges(binds: pd.DataFrame, vms: pd.DataFrame) -> pd.DataFrame:
     live = vms[vms["vm_id"].notna()]
     vm = latest(live, binds, ["file", "vm_id"], "enter_ns")
     # A VM that was made before the recording began has no row: its opening and id tell it apart.
-    keys = [binds["file"], binds["vm_id"], vm.fillna(-1)]
-    space = pd.Series(pd.MultiIndex.from_arrays(keys).factorize()[0], index=binds.index)
+    space = numbered(binds["file"].to_numpy(), binds["vm_id"].to_numpy(), vm.fillna(-1).to_numpy(np.int64))
     changing = binds["done"] & binds["operation"].isin(["map", "unmap"])
     operations = binds.assign(space=space, time_ns=binds["exit_ns"], maps=binds["operation"] == "map")
     ranges = mapped_ranges(operations[changing].sort_values("exit_ns", kind="stable"))

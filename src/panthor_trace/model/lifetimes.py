@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Records
-from .lookup import look_up
+from .lookup import look_up, numbered
 
 
 def files(records: Records) -> np.ndarray:
@@ -26,7 +26,7 @@ def files(records: Records) -> np.ndarray:
     if "file" in (records.dtype.names or ()):
         known = records["file"] != 0
         columns = [np.where(known, 0, column) for column in columns] + [records["file"]]
-    return pd.MultiIndex.from_arrays(columns).factorize()[0].astype(np.int64)
+    return numbered(*columns)
 
 
 def latest(

@@ -23,3 +23,9 @@ def look_up(ids: pd.Series, column: pd.Series) -> pd.Series:
     place = known.get_indexer(pd.Index(wanted))
     found = values.array.take(place, allow_fill=True)
     return pd.Series(found, index=ids.index)
+
+
+def numbered(*columns: np.ndarray) -> np.ndarray:
+    """A number for each distinct row of ``columns``, in the order of their first appearance."""
+    frame = pd.DataFrame(dict(enumerate(columns)))
+    return frame.groupby(list(frame.columns), sort=False).ngroup().to_numpy(np.int64)

@@ -63,9 +63,9 @@ def stacks(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
         "address": "UInt64",
         "symbol_offset": "Int64",
     }
-    for column, kind in types.items():
-        frames[column] = frames[column].where(frames[column].notna(), pd.NA).astype(kind)
-    return frames, heads
+    for column in types:
+        frames[column] = frames[column].where(frames[column].notna(), pd.NA)
+    return frames.astype(types), heads
 
 
 def _key(row: Mapping[str, Any]) -> tuple[object, int, bool]:
