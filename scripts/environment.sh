@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Sourced by the scripts: where the project keeps what it sets up on a machine, and the Python it runs on.
 # Under sudo that is the invoking user's cache, so that root is needed for setting up and building only.
 # The same rule as cache_root() in board/cache.py.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Debian packages by name, series and suite: resolved in the archive's own index, fetched, unpacked.
 
 Everything goes through ``apt-get`` with a private state directory, so signatures and hashes are checked as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """From packages and sources to what a guest boots: which part is made of which."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Built things, cached by the hash of what they were built from.
 
 An entry is a directory ``<kind>-<hash>`` below :func:`cache_root`. It is built as

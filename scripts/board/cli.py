@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """``scripts/lab``: build, run, shell, native, status, clean."""
 
 from __future__ import annotations

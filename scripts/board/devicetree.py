@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The board's device tree: QEMU's own for ``-M virt`` plus the GPU the stub serves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The one error type the lab shows to a person: what happened, why, what to do."""
 
 from __future__ import annotations

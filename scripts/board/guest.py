@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """One boot of the board: run a command in it, pass its output through, return its status."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Disk images made from directories, without mounting anything."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The guest's first file system: busybox, the modules, the GPU's firmware, our init and agent."""
 
 from __future__ import annotations

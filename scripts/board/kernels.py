@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The kernels the lab boots: Debian's own, unmodified, with their real panthor.ko.
 
 Adding a kernel is one row of :data:`KERNELS`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """simfail and gpustress: built for the guest, and the scenario table they are tested by.
 
 The table itself is C (``simfail/table.c``); what is here reads it as the program prints it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Builds that cannot work: a disk that fills, no network, a missing tool, an interruption. One line each."""
 
 from __future__ import annotations

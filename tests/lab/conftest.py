@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Fixtures that boot the emulated board."""
 
 from __future__ import annotations

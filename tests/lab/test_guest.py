@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The bench itself: commands, their output and status, users, files, time limits, several guests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The interactive shell, on a terminal of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Every scenario on every kernel, against the table; what simfail leaves behind; the stress program."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Real programs on the emulated board: panvk names the GPU, llama-bench finishes on it, in seconds."""
 
 from __future__ import annotations

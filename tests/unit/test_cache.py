@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The cache of built things: complete or absent, built once, whatever ends a build."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The board's device tree, as the kernel will read it."""
 
 from __future__ import annotations

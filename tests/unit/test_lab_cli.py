@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What scripts/lab says to wrong words: one line, exit 2, before anything is built."""
 
 from __future__ import annotations

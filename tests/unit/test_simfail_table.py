@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The scenario table: complete, consistent, and in the words of the design and of the tracer."""
 
 from __future__ import annotations
