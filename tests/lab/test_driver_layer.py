@@ -29,6 +29,11 @@ from .conftest import BoardRun
 #: are not the driver layer's.
 ELSEWHERE = frozenset({"mmap-map-count", "mmap-address-space", "bo-mmap-refused", "open-nofile"})
 
+#: Not run here: with the whole machine's memory gone, the out-of-memory killer of 7.3 at times ends the shell
+#: that runs the scenarios. A memory cgroup's limit (cgroup-bind) comes to the same in the driver.
+MACHINE_WIDE = frozenset({"retry-smaller", "bo-larger-than-memory"})
+TRACED = tuple(scenario for scenario in scenarios() if scenario.name not in MACHINE_WIDE)
+
 #: The function each refusal comes from; where kernels differ, all that are right.
 ORIGINS: dict[str, tuple[str, ...]] = {
     "vm-33rd": ("panthor_vm_pool_create_vm",),
@@ -40,7 +45,6 @@ ORIGINS: dict[str, tuple[str, ...]] = {
     "heap-max-chunks": ("panthor_heap_grow",),
     "heap-in-flight": ("panthor_heap_grow",),
     "kernel-va": ("panthor_vm_alloc_va",),
-    "bo-larger-than-memory": ("drm_gem_get_pages",),
     "cgroup-bind": ("drm_gem_get_pages",),
     "cgroup-heap": ("drm_gem_get_pages",),
     "bo-flags": ("panthor_ioctl_bo_create",),
@@ -110,7 +114,7 @@ def recorded(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFact
     """One guest of ``kernel`` with every scenario in it, the one that loses the device last."""
     share: Path = tmp_path_factory.mktemp(f"driver-layer-{kernel}")
     (share / "each.sh").write_text(EACH)
-    (share / "names").write_text("\n".join(scenario.name for scenario in scenarios()))
+    (share / "names").write_text("\n".join(scenario.name for scenario in TRACED))
     began = time.monotonic()
     done = board(SCRIPT, kernel=kernel, memory_mib=1536, share=share, timeout=900)
     assert done.returncode == 0, done.stderr
@@ -118,7 +122,7 @@ def recorded(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFact
     runs = [line.split() for line in (share / "runs").read_text().splitlines()]
     print(f"\n{kernel}: {len(runs)} scenarios in {time.monotonic() - began:.0f} s")
     processes = {name: (int(pid), int(status)) for name, pid, status in runs}
-    assert set(processes) == {scenario.name for scenario in scenarios()}
+    assert set(processes) == {scenario.name for scenario in TRACED}
     return Recorded(share / "trace", read_trace(share / "trace"), processes)
 
 
@@ -132,7 +136,7 @@ def expected_failures(scenario: Scenario) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "scenario", [s for s in scenarios() if s.name not in ELSEWHERE], ids=lambda scenario: scenario.name
+    "scenario", [s for s in TRACED if s.name not in ELSEWHERE], ids=lambda scenario: scenario.name
 )
 def test_verdict_names_what_went_wrong(recorded: Recorded, kernel: str, scenario: Scenario) -> None:
     verdict = recorded.verdict(scenario.name)
