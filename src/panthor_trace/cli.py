@@ -28,6 +28,7 @@ def cli() -> None:
 
     \b
     sudo panthor-trace -- llama-bench -m model.gguf     record and report
+    sudo panthor-trace -p PID                           a process that runs already
     panthor-trace report DIR                            report again, anywhere
 
     \b
