@@ -67,7 +67,7 @@ ORIGINS: dict[str, tuple[str, ...]] = {
     "child-fails": ("panthor_vm_pool_create_vm",),
 }
 #: How simfail calls what no ioctl asks for.
-NAMES = {"HEAP_GROW": "heap growth"}
+NAMES = {"heap-grow": "heap growth"}
 
 EACH = """
 out=$1; shift
@@ -203,7 +203,8 @@ def test_work_of_kernel_threads_belongs_to_the_process(recorded: Recorded) -> No
     for name in ("mmu-fault", "cs-fatal", "job-hang"):
         faults = recorded.tables(name).gpu_faults
         lost = faults[faults["fault"] == "group lost"]
-        assert lost["pid"].tolist() == [recorded.processes[name][0]], (name, faults)
+        # Its end is worked on once for the fault, and may be again when the program destroys it.
+        assert set(lost["pid"]) == {recorded.processes[name][0]}, (name, faults)
 
 
 def test_out_of_memory_kill_names_the_memory_cgroup(recorded: Recorded) -> None:
