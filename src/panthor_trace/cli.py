@@ -15,10 +15,7 @@ from .commands.export import export
 from .commands.probes import probes
 from .commands.report import report
 from .commands.run import run
-from .errors import EXIT_FAILED, TraceError
-
-#: Set to see what a developer wants to see: tracebacks and a compiler's output.
-DEBUG_VARIABLE = "PANTHOR_TRACE_DEBUG"
+from .errors import DEBUG_VARIABLE, EXIT_FAILED, TraceError, unexpected
 
 
 @click.group()
@@ -70,10 +67,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except Exception as error:
         if debug:
             raise
-        click.echo(
-            f"panthor-trace: unexpected {type(error).__name__}: {error} "
-            f"(run again with {DEBUG_VARIABLE}=1 and report it)",
-            err=True,
-        )
+        click.echo(f"panthor-trace: {unexpected(error)}", err=True)
         sys.exit(EXIT_FAILED)
     sys.exit(0)

@@ -20,6 +20,14 @@ EXIT_NOT_EXECUTABLE = 126
 #: The command was not found.
 EXIT_NOT_FOUND = 127
 
+#: Set to anything: unexpected errors show where they come from.
+DEBUG_VARIABLE = "PANTHOR_TRACE_DEBUG"
+
+
+def unexpected(error: Exception) -> str:
+    """One line for a fault of our own."""
+    return f"unexpected {type(error).__name__}: {error} (run again with {DEBUG_VARIABLE}=1 and report it)"
+
 
 class TraceError(Exception):
     """Something a user can cause or meet. ``str()`` is one line: what happened, and what to do.

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from panthor_trace import cli
+from panthor_trace.capture import recorder
 from panthor_trace.capture.identity import Identity
 from panthor_trace.errors import TraceError
 
@@ -68,3 +69,17 @@ def test_nobody_ran_sudo() -> None:
 def test_unknown_user_is_said() -> None:
     with pytest.raises(TraceError, match="no such user: no-such-user"):
         Identity.of_user("no-such-user")
+
+
+@pytest.mark.parametrize("error", [KeyError("column"), TraceError("no")])
+def test_a_report_that_fails_leaves_the_commands_exit_status(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(_directory: Path, *, csv: bool) -> int:
+        raise error
+
+    monkeypatch.delenv(cli.DEBUG_VARIABLE, raising=False)
+    monkeypatch.setattr(recorder, "record", lambda _options, _say: recorder.Recording("somewhere", 42, None))
+    monkeypatch.setattr("panthor_trace.commands.run._report", fail)
+    assert run_main("--", "true") == 42
+    assert "panthor-trace: " in capsys.readouterr().err

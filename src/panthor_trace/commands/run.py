@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from pathlib import Path
 
 import click
 
-from ..errors import EXIT_NO_VERDICT, TraceError
+from ..errors import DEBUG_VARIABLE, EXIT_NO_VERDICT, TraceError, unexpected
 
 
 def _assignment(
@@ -87,6 +88,10 @@ def run(
         status = _report(Path(recording.path), csv=not no_csv)
     except TraceError as error:
         _say(str(error))
+    except Exception as error:  # the command has run: its exit status is what counts
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        _say(f"{unexpected(error)}; the trace is kept: {recording.path}")
     sys.exit(status if exit_verdict else recording.exit_code)
 
 

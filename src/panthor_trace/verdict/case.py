@@ -132,10 +132,13 @@ class Case:
     @cached_property
     def requests(self) -> pd.DataFrame:
         """All requests to the kernel about panthor: ioctls, and mappings of a node (mmap, munmap)."""
-        parts = [table for table in (self.tables.ioctls, self.tables.mappings) if len(table)]
-        if len(parts) < 2:
-            return parts[0] if parts else self.tables.ioctls
-        whole = pd.concat([part.astype(object) for part in parts], ignore_index=True)
+        ioctls, mappings = self.tables.ioctls, self.tables.mappings
+        if mappings.empty:
+            return ioctls
+        # All of ioctls' columns, whether or not there is an ioctl: the rules look at one kind of table.
+        columns = ioctls.columns.union(mappings.columns, sort=False)
+        parts = [table.astype(object).reindex(columns=columns) for table in (ioctls, mappings) if len(table)]
+        whole = pd.concat(parts, ignore_index=True)
         whole = whole.astype(dict.fromkeys(["failed"], bool)).astype(
             dict.fromkeys(["pid", "tid", "enter_ns", "exit_ns"], "int64")
         )
