@@ -53,6 +53,14 @@ class Function:
 
 _CB = ("commandBuffer", 64)
 _DEVICE = ("device", 64)
+_CREATE_PIPELINES = (
+    _DEVICE,
+    ("pipelineCache", 64),
+    ("createInfoCount", 32),
+    ("pCreateInfos", 64),
+    ("pAllocator", 64),
+    ("pPipelines", 64),
+)
 _QUEUE = ("queue", 64)
 
 FUNCTIONS: tuple[Function, ...] = (
@@ -77,23 +85,14 @@ FUNCTIONS: tuple[Function, ...] = (
         Pointee(1, 56, (("buffer_size", 24, "u8"), ("buffer_usage", 32, "u4"))),
     ),
     Function("vkBindBufferMemory", (_DEVICE, ("buffer", 64), ("memory", 64), ("memoryOffset", 64)), True),
+    Function("vkBindBufferMemory2", (_DEVICE, ("bindInfoCount", 32), ("pBindInfos", 64)), True),
     Function(
         "vkMapMemory",
         (_DEVICE, ("memory", 64), ("offset", 64), ("size", 64), ("flags", 32), ("ppData", 64)),
         True,
     ),
-    Function(
-        "vkCreateComputePipelines",
-        (
-            _DEVICE,
-            ("pipelineCache", 64),
-            ("createInfoCount", 32),
-            ("pCreateInfos", 64),
-            ("pAllocator", 64),
-            ("pPipelines", 64),
-        ),
-        True,
-    ),
+    Function("vkCreateComputePipelines", _CREATE_PIPELINES, True),
+    Function("vkCreateGraphicsPipelines", _CREATE_PIPELINES, True),
     Function(
         "vkCreateDescriptorPool",
         (_DEVICE, ("pCreateInfo", 64), ("pAllocator", 64), ("pDescriptorPool", 64)),
