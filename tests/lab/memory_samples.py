@@ -41,6 +41,8 @@ def clients(process: Path) -> dict[str, dict[str, int]]:
         except OSError:
             continue
         lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
+        if "drm-client-id" not in lines:  # 6.12's panthor says nothing in fdinfo
+            continue
         memory = {}
         for name, value in lines.items():
             if "-memory" in name:

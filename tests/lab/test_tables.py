@@ -104,6 +104,9 @@ def test_ledger_is_what_the_kernel_says(reference: Callable[[int], Reference], u
     run = reference(ubatch)
     memory = run.analysis.tables.memory
     times = memory["time_ns"].to_numpy()
+    assert len(run.samples) > 20
+    if not any(sample["clients"] for sample in run.samples):
+        pytest.skip("this kernel's panthor says nothing of memory in fdinfo")
     compared = 0
     for sample in run.samples:
         first, last = np.searchsorted(times, [sample["before"], sample["after"]], "right")
