@@ -11,7 +11,7 @@
  */
 #define DRM_IOCTL_BASE 'd'
 #define IOC_TYPE(cmd)  (((cmd) >> 8) & 0xff)
-#define IOC_NR(cmd)    ((cmd)&0xff)
+#define IOC_NR(cmd)    ((cmd) & 0xff)
 #define IOC_SIZE(cmd)  (((cmd) >> 16) & 0x3fff)
 
 /* What a `pointees` entry says about an ioctl's argument. */

@@ -37,7 +37,8 @@ static __always_inline u32 record_command_buffers(u64 submits, u32 submit_count,
 
 		if (i >= submit_count)
 			break;
-		if (bpf_probe_read_user(&buffers, sizeof(buffers), (void *)(place + layout.count)) ||
+		if (bpf_probe_read_user(&buffers, sizeof(buffers),
+		                        (void *)(place + layout.count)) ||
 		    bpf_probe_read_user(&array, sizeof(array), (void *)(place + layout.pointer))) {
 			flags |= FLAG_FAULT_BEFORE;
 			break;

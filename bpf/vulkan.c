@@ -93,8 +93,8 @@ static __always_inline int vulkan_enter(struct pt_regs *ctx, const struct vulkan
 		count(COUNTER_FAULTED);
 	}
 	if (has.submit)
-		call.flags |= record_command_buffers(call.args[2], call.args[1], has.submit,
-		                                     call.enter_ns);
+		call.flags |=
+		    record_command_buffers(call.args[2], call.args[1], has.submit, call.enter_ns);
 	key.sp = PT_REGS_SP(ctx);
 	key.tid = (u32)pid_tgid;
 	if (vulkan_in_flight.update(&key, &call))

@@ -54,7 +54,7 @@ typedef unsigned int gfp_t;
 typedef unsigned short umode_t;
 typedef long long loff_t;
 typedef _Bool bool;
-#define true 1
+#define true  1
 #define false 0
 #ifndef NULL
 #define NULL ((void *)0)

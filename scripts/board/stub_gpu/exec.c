@@ -46,7 +46,7 @@ static enum cs_opcode opcode(u64 instruction)
 #define FIELD_IMM32(i)    ((s32)(i))
 #define FIELD_COND(i)     (((i) >> 28) & 7)
 #define FIELD_STATE(i)    (((i) >> 32) & 3)
-#define SYNC_PROPAGATE(i) ((i)&BIT(0))
+#define SYNC_PROPAGATE(i) ((i) & BIT(0))
 #define SYNC_SCOPE(i)     (((i) >> 1) & 3)
 #define SYNC_SCOPE_SYSTEM 0
 

@@ -75,7 +75,7 @@ struct csg_output {
 #define CSG_PROGRESS_TIMER_EVENT BIT(31)
 #define CSG_EVT_MASK             (CSG_SYNC_UPDATE | CSG_IDLE | CSG_PROGRESS_TIMER_EVENT)
 #define CSG_STATUS_STATE_IS_IDLE BIT(0)
-#define CSG_CONFIG_AS(config)    ((config)&0xf)
+#define CSG_CONFIG_AS(config)    ((config) & 0xf)
 
 struct cs_input {
 	u32 req;

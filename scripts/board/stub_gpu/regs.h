@@ -24,7 +24,7 @@
 #define GPU_THREAD_MAX_WORKGROUP_SIZE 0x0a4
 #define GPU_THREAD_MAX_BARRIER_SIZE   0x0a8
 #define GPU_THREAD_FEATURES           0x0ac
-#define GPU_TEXTURE_FEATURES(n)       (0x0b0 + (n)*4)
+#define GPU_TEXTURE_FEATURES(n)       (0x0b0 + (n) * 4)
 #define GPU_SHADER_PRESENT            0x100
 #define GPU_TILER_PRESENT             0x110
 #define GPU_L2_PRESENT                0x120
@@ -48,7 +48,7 @@
 
 /* Commands */
 #define GPU_CMD              0x030
-#define GPU_CMD_TYPE(cmd)    ((cmd)&0xff)
+#define GPU_CMD_TYPE(cmd)    ((cmd) & 0xff)
 #define GPU_CMD_RESET        1
 #define GPU_CMD_FLUSH_CACHES 4
 
@@ -75,7 +75,7 @@
 
 /* Address spaces */
 #define MMU_AS_COUNT        8
-#define MMU_AS(as)          (0x2400 + (as)*64)
+#define MMU_AS(as)          (0x2400 + (as) * 64)
 #define AS_TRANSTAB(as)     (MMU_AS(as) + 0x00)
 #define AS_COMMAND(as)      (MMU_AS(as) + 0x18)
 #define AS_FAULTSTATUS(as)  (MMU_AS(as) + 0x1c)
@@ -85,7 +85,7 @@
 #define CSF_GPU_LATEST_FLUSH_ID 0x10000
 
 /* Doorbell 0 is the global interface's, doorbell g + 1 that of CSG slot g (panthor_sched.c) */
-#define CSF_DOORBELL(i)     (0x80000 + (i)*0x10000)
+#define CSF_DOORBELL(i)     (0x80000 + (i) * 0x10000)
 #define CSF_GLB_DOORBELL_ID 0
 
 #endif
