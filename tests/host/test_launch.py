@@ -18,7 +18,7 @@ from panthor_trace.analysis import analyse
 from panthor_trace.model import Tables
 from panthor_trace.trace.reader import read_trace
 
-from .tracing import environment, trace, tracer
+from .tracing import environment, started, trace, tracer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
 
@@ -109,22 +109,8 @@ def test_environment_is_kept_and_can_be_added_to(tmp_path: Path) -> None:
     assert done.stdout == "as it was a=b\n"
 
 
-def _started(tmp_path: Path, script: str) -> tuple[subprocess.Popen[str], int]:
-    """A traced shell that has begun; its own PID as well."""
-    ready = tmp_path / "ready"
-    os.mkfifo(ready)
-    process = subprocess.Popen(
-        tracer("-o", tmp_path / "trace", "--no-csv", "--", "sh", "-c", f"echo $$ > {ready}; {script}"),
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    return process, int(ready.read_text())
-
-
 def test_signal_sent_to_the_tracer_reaches_the_command(tmp_path: Path) -> None:
-    process, _ = _started(tmp_path, "trap 'echo caught; exit 3' TERM; while :; do sleep 0.05; done")
+    process, _ = started(tmp_path, "trap 'echo caught; exit 3' TERM; while :; do sleep 0.05; done")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (3, "caught\n"), err
@@ -159,7 +145,7 @@ def test_ctrl_c_ends_the_command_as_without_us_and_the_report_comes(tmp_path: Pa
 def test_killed_tracer_leaves_the_command_running_and_the_trace_readable(tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
-    process, command = _started(tmp_path, f"/bin/true; sleep 1.5; read line < {go}; exit 0")
+    process, command = started(tmp_path, f"/bin/true; sleep 1.5; read line < {go}; exit 0")
     time.sleep(1.2)  # longer than the tracer keeps anything to itself
     process.kill()
     process.wait()

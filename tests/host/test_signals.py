@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 
 from panthor_trace.trace.reader import read_trace
 
-from .tracing import environment, tracer
+from .tracing import environment, started, tracer
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="loading BPF programs needs root")
 
@@ -78,16 +77,7 @@ def test_second_ctrl_c_reaches_the_command_too(tmp_path: Path) -> None:
 def test_signal_sent_to_the_tracer_ends_the_command_that_does_not_catch_it(
     tmp_path: Path, number: signal.Signals
 ) -> None:
-    ready = tmp_path / "ready"
-    os.mkfifo(ready)
-    process = subprocess.Popen(
-        tracer("-o", tmp_path / "trace", "--no-csv", "--", "sh", "-c", f"echo > {ready}; exec sleep 30"),
-        env=environment(),
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    ready.read_text()
+    process, _ = started(tmp_path, "exec sleep 30")
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number, err

@@ -48,6 +48,20 @@ def analysed(directory: Path, *arguments: str | Path) -> Analysis:
     return analyse(directory)
 
 
+def started(tmp_path: Path, script: str) -> tuple[subprocess.Popen[str], int]:
+    """A traced shell that has begun; its own PID as well."""
+    ready = tmp_path / "ready"
+    os.mkfifo(ready)
+    process = subprocess.Popen(
+        tracer("-o", tmp_path / "trace", "--no-csv", "--", "sh", "-c", f"echo $$ > {ready}; {script}"),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    return process, int(ready.read_text())
+
+
 def compiled(source: Path, work: Path, options: Sequence[str] = ()) -> Path:
     """A test program, built."""
     compiler = "g++" if source.suffix == ".cc" else "gcc"
