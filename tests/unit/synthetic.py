@@ -22,6 +22,7 @@ from panthor_trace.trace.schema import (
     COUNTER_COUNT,
     SCHEMA_VERSION,
     Counter,
+    MappingKind,
     ProcessEvent,
     RecordType,
 )
@@ -218,6 +219,14 @@ class SyntheticTrace:
                     {"group_handle": 1, "queue_submits_stride": 40, "queue_submits_count": 1},
                     array=stream.tobytes(),
                 )
+
+    def mmap(self, size: int, *, offset: int = 0, error: int = 0, maps: int = 0) -> None:
+        """An mmap() of the node, after which the process has ``maps`` mappings (0: not known)."""
+        record = self._new(RecordType.MAPPING, self._tick())
+        record["kind"], record["device"], record["fd"] = MappingKind.NODE, NODE["rdev"], self.fd
+        record["length"], record["offset"], record["maps"] = size, offset, maps
+        record["ret"] = -error if error else 0x7F00_0000_0000
+        record["exit_ns"] = self._tick()
 
     def throw(self, type_name: str) -> None:
         """A C++ exception."""

@@ -7,6 +7,7 @@ import pytest
 
 from panthor_trace.model import build
 from panthor_trace.trace.reader import Trace
+from panthor_trace.trace.schema import RecordType
 from panthor_trace.verdict import CapUse, Cause, Verdict, judge
 
 from .synthetic import EBUSY, ENOMEM, OUT_OF_DEVICE_MEMORY, SyntheticTrace, cgroup
@@ -75,6 +76,34 @@ def test_id_given_out_again_means_the_file_was_closed_with_all_it_had() -> None:
     assert cap(verdict, "groups").used == 23
 
 
+def test_heaps_go_with_their_vm_and_tell_nothing_of_the_file() -> None:
+    run = SyntheticTrace()
+    for _ in range(2):
+        vm(run, 1)
+        heap(run, 1, 0)
+        run.ioctl("GROUP_CREATE", {"vm_id": 1}, {"group_handle": 1 + len(run.records[RecordType.IOCTL])})
+        run.ioctl("VM_DESTROY", {"id": 1})
+    vm(run, 1)
+    heap(run, 1, 0)
+    refuse(run)
+    verdict = verdict_of(run.finish(134))
+    assert [cap(verdict, name).used for name in ("vms", "heaps", "groups")] == [1, 1, 2]
+    heaps = build(run.finish(134)).heaps
+    assert heaps["destroyed_ns"].isna().tolist() == [False, False, True]
+
+
+def test_two_openings_have_their_own_limits() -> None:
+    run = SyntheticTrace()
+    for number in range(1, 6):
+        vm(run, number)
+    run.file, run.fd = run.file + 0x100, 9
+    for number in range(1, 4):
+        vm(run, number)
+    refuse(run)
+    use = cap(verdict_of(run.finish(134)), "vms")
+    assert (use.used, use.scope) == (5, "file 5 of process 100")
+
+
 def test_heaps_are_counted_by_vm() -> None:
     run = SyntheticTrace()
     for number in range(2):
@@ -101,14 +130,29 @@ def test_chunks_are_unknown_without_the_driver_layer(
     assert (chunks.used, chunks.limit, chunks.headroom) == (used, 16, headroom)
 
 
+def test_chunks_are_those_the_heap_had_at_the_failure() -> None:
+    run = SyntheticTrace()
+    heap(run, 1, 0)
+    run.layers["driver"] = {"live": True, "why": ""}
+    for _ in range(3):
+        run.driver("panthor_heap_grow", heap_va=0)
+    run.driver("panthor_heap_return_chunk", heap_va=0)
+    refuse(run)
+    run.driver("panthor_heap_grow", heap_va=0)
+    chunks = cap(verdict_of(run.finish(134)), "heap-chunks")
+    assert (chunks.used, chunks.headroom) == (7, 57)
+
+
 def test_addresses_mapped_less_unmapped_of_each_vm() -> None:
     run = SyntheticTrace()
     vm(run, 1)
     handle = run.bo_create(8 * MIB)
-    run.vm_bind((handle, 8 * MIB), (handle, 2 * MIB))
-    run.vm_bind((0, 2 * MIB), unmap=True)
+    run.vm_bind((handle, 8 * MIB), va=0)
+    run.vm_bind((handle, 4 * MIB), va=6 * MIB)  # half of it over the end of the first
+    run.vm_bind((0, 2 * MIB), unmap=True, va=0)
     run.vm_bind((handle, MIB), error=ENOMEM)
     refuse(run)
+    run.vm_bind((handle, MIB), va=64 * MIB)
     use = cap(verdict_of(run.finish(134)), "va")
     assert (use.used, use.limit) == (8 * MIB, RANGE)
     assert use.headroom == RANGE - 8 * MIB
@@ -129,6 +173,31 @@ def test_machine_side_comes_from_the_nearest_snapshot() -> None:
     assert (group.scope, group.used, group.limit, group.peak) == ("/c", 100 * MIB, 250 * MIB, 120 * MIB)
     memory = cap(verdict, "memory")
     assert (memory.headroom, memory.limit) == (2 << 30, 32 << 30)
+
+
+def test_mapping_count_at_the_failure_beats_an_older_snapshot() -> None:
+    run = SyntheticTrace()
+    run.state(maps=7)
+    run.now += 1_500_000_000
+    with run.vulkan("vkMapMemory", 1, result=-1):
+        run.mmap(MIB, error=ENOMEM, maps=65530)
+    run.state(maps=6000)
+    run.now += 1_500_000_000
+    verdict = verdict_of(run.finish(134))
+    assert verdict.cause is Cause.PROCESS_LIMIT
+    maps = cap(verdict, "mappings")
+    assert (maps.used, maps.limit, maps.headroom, maps.note) == (65530, 65530, 0, "")
+    assert maps.scope == "process 100"
+
+
+def test_mapping_count_that_the_kernel_did_not_give_is_not_zero() -> None:
+    run = SyntheticTrace()
+    run.state(maps=7)
+    run.now += 1_500_000_000
+    with run.vulkan("vkMapMemory", 1, result=-1):
+        run.mmap(MIB, error=ENOMEM)
+    maps = cap(verdict_of(run.finish(134)), "mappings")
+    assert (maps.used, maps.note) == (7, "1.5 s before")
 
 
 def test_snapshot_of_another_moment_says_so() -> None:

@@ -137,9 +137,34 @@ def test_heap_growth_counts_chunks() -> None:
     grow(trace)
     grow(trace, -ENOMEM)
     growth = build(trace.finish()).heap_growth
-    assert growth["chunks"].tolist() == [2, 3, 3, 4]
-    assert growth["errno"].tolist() == ["", "", "", "ENOMEM"]
-    assert growth["limit"].tolist() == ["", "", "", "heap_max_chunks"]
+    assert growth["operation"].tolist() == ["grow", "grow", "return", "grow", "grow"]
+    assert growth["chunks"].tolist() == [2, 3, 4, 3, 4]
+    assert growth["added"].tolist() == [1, 1, -1, 1, 0]
+    assert growth["errno"].tolist() == ["", "", "", "", "ENOMEM"]
+    assert growth["limit"].tolist() == ["", "", "", "", "heap_max_chunks"]
+
+
+def test_heap_memory_follows_its_growth() -> None:
+    trace = SyntheticTrace()
+    with_heap(trace, chunks=2, max_chunks=4)
+    grow(trace)
+    grow(trace)
+    trace.driver("panthor_heap_return_chunk", vm=VM, heap_va=HEAP_VA)
+    grow(trace)
+    grow(trace, -ENOMEM)
+    trace.driver("panthor_heap_grow", vm=VM, heap_va=HEAP_VA + 1)  # of a heap nobody saw made
+    trace.ioctl("VM_DESTROY", {"id": 1})
+    tables = build(trace.finish())
+    assert (tables.memory["heap_bytes"] // (2 << 20)).tolist() == [2, 3, 4, 3, 4, 0]
+    assert (tables.memory["pid"] == trace.pid).all()
+
+
+def test_refused_return_of_a_chunk_is_no_refused_growth() -> None:
+    trace = SyntheticTrace()
+    with_heap(trace)
+    trace.driver("panthor_heap_return_chunk", -EINVAL, vm=VM, heap_va=HEAP_VA)
+    assert build(trace.finish()).heap_growth["added"].tolist() == [0]
+    assert verdict_on(trace, exit_code=1).cause is Cause.CLEAN
 
 
 def test_growth_that_memory_or_passes_in_flight_refused() -> None:

@@ -155,7 +155,8 @@ def _ranges(binds: pd.DataFrame, vms: pd.DataFrame) -> pd.DataFrame:
     changing = binds["done"] & binds["operation"].isin(["map", "unmap"])
     operations = binds.assign(space=space, time_ns=binds["exit_ns"], maps=binds["operation"] == "map")
     ranges = mapped_ranges(operations[changing].sort_values("exit_ns", kind="stable"))
-    ranges["pid"] = look_up(ranges["bind_id"], binds["pid"])
+    for name in ("pid", "file", "vm_id"):
+        ranges[name] = look_up(ranges["bind_id"], binds[name])
     destroyed = look_up(look_up(ranges["bind_id"], vm), vms["destroyed_ns"])
     ranges["end_ns"] = ranges["end_ns"].fillna(destroyed)
     return ranges

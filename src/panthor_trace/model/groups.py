@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Records
-from .lifetimes import first_time, latest
+from .lifetimes import destroyed, latest
 from .lookup import look_up
 from .requests import FROM_IOCTL, arguments, events
 
@@ -26,8 +26,7 @@ def groups(calls: pd.DataFrame, records: Records) -> pd.DataFrame:
     frame["handle"] = pd.Series(after["group_handle"], dtype="Int64").where(made)
     frame = frame.reset_index(drop=True)
     live = frame[frame["handle"].notna()]
-    ends = events(calls, records, "GROUP_DESTROY", "group_handle")
-    frame["destroyed_ns"] = first_time(latest(live, ends, _KEY, "enter_ns"), ends["enter_ns"], frame.index)
+    frame["destroyed_ns"] = destroyed(frame, "handle", calls, records, "GROUP_DESTROY", "group_handle")
     asked = events(calls, records, "GROUP_GET_STATE", "group_handle")
     about = latest(live, asked, _KEY, "exit_ns")
     numbers = pd.Series(frame.index, index=frame.index)

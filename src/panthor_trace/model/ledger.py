@@ -11,7 +11,12 @@ _COLUMNS = ["live_bos", "live_bo_bytes", "bound_bytes", "va_bytes", "heap_bytes"
 
 
 def memory(
-    bos: pd.DataFrame, binds: pd.DataFrame, ranges: pd.DataFrame, heaps: pd.DataFrame, processes: pd.DataFrame
+    bos: pd.DataFrame,
+    binds: pd.DataFrame,
+    ranges: pd.DataFrame,
+    heaps: pd.DataFrame,
+    heap_growth: pd.DataFrame,
+    processes: pd.DataFrame,
 ) -> pd.DataFrame:
     """One row a moment at which something changed; see docs/tables.md. All in bytes.
 
@@ -21,12 +26,18 @@ def memory(
     made = bos[bos["handle"].notna()]
     heap = heaps[heaps["handle"].notna()]
     initial = heap["chunk_size"].astype("Int64") * heap["initial_chunk_count"].astype("Int64")
+    grown = heap_growth[heap_growth["heap_id"].notna() & heap_growth["added"].ne(0)]
+    grown_pid, grown_end = (
+        look_up(grown["heap_id"], heaps.set_index("heap_id")[name]) for name in ("pid", "destroyed_ns")
+    )
+    added = grown["chunk_size"] * grown["added"]
     whose = look_up(ranges["bind_id"], binds.set_index("bind_id")["bo_id"])
     changes = [
         _steps(made["pid"], made["created_ns"], made["closed_ns"], exits, live_bos=1),
         _steps(made["pid"], made["created_ns"], made["closed_ns"], exits, live_bo_bytes=made["size"]),
         _steps(ranges["pid"], ranges["start_ns"], ranges["end_ns"], exits, va_bytes=ranges["size"]),
         _steps(heap["pid"], heap["created_ns"], heap["destroyed_ns"], exits, heap_bytes=initial),
+        _steps(grown_pid, grown["time_ns"], grown_end, exits, heap_bytes=added),
         _bound(ranges, whose, bos, exits),
     ]
     frame = pd.concat(changes, ignore_index=True).reindex(columns=["pid", "time_ns", *_COLUMNS])

@@ -7,9 +7,11 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Records
+from .lifetimes import destroyed, latest
+from .lookup import look_up
 from .requests import arguments
 
-_FROM_IOCTL = ["ioctl_id", "pid", "tid", "file", "exit_ns", "ret", "errno"]
+_FROM_IOCTL = ["ioctl_id", "pid", "tid", "file", "fd", "exit_ns", "ret", "errno"]
 
 
 def _created(calls: pd.DataFrame, records: Records, name: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -17,32 +19,6 @@ def _created(calls: pd.DataFrame, records: Records, name: str) -> tuple[pd.DataF
     after = arguments(calls, records, name, "after")
     frame = calls.loc[after.index, _FROM_IOCTL].rename(columns={"exit_ns": "created_ns"})
     return frame, after
-
-
-def _destroyed(
-    made: pd.DataFrame, calls: pd.DataFrame, records: Records, ioctl: str, argument: str, key: str
-) -> pd.Series:
-    """When each object was destroyed by its id: the first time before the id is given out again."""
-    result = pd.Series(pd.NA, index=made.index, dtype="Int64")
-    before = arguments(calls, records, ioctl, "before")
-    done = calls.loc[before.index, "ret"].eq(0).fillna(False).astype(bool)
-    ends = calls.loc[before.index[done], ["file", "exit_ns"]].rename(columns={"exit_ns": "destroyed_ns"})
-    ends[key] = before.loc[done, argument].astype("int64")
-    made = made.loc[made[key].notna()].sort_values("created_ns")
-    if made.empty or ends.empty:
-        return result
-    reused = made.groupby(["file", key])["created_ns"].shift(-1)
-    matched = pd.merge_asof(
-        made[["created_ns", "file", key]].astype({key: "int64"}),
-        ends[["destroyed_ns", "file", key]].sort_values("destroyed_ns"),
-        left_on="created_ns",
-        right_on="destroyed_ns",
-        by=["file", key],
-        direction="forward",
-    )["destroyed_ns"].set_axis(made.index)
-    valid = matched.notna() & (reused.isna() | (matched < reused))
-    result[made.index[valid]] = matched[valid].astype("int64").to_numpy()
-    return result
 
 
 def _of_ioctl(kernel: pd.DataFrame, function: str, column: str, ioctls: pd.Series) -> pd.Series:
@@ -70,7 +46,7 @@ def vms(calls: pd.DataFrame, records: Records, kernel: pd.DataFrame) -> pd.DataF
     pointer = _of_ioctl(kernel, "panthor_vm_create", "ret", frame["ioctl_id"])
     frame["vm"] = _address(pointer).where(made)
     frame["kernel_va_size"] = _of_ioctl(kernel, "panthor_vm_create", "kernel_va_size", frame["ioctl_id"])
-    frame["destroyed_ns"] = _destroyed(frame, calls, records, "VM_DESTROY", "id", "vm_id")
+    frame["destroyed_ns"] = destroyed(frame, "vm_id", calls, records, "VM_DESTROY", "id")
     return frame.reset_index(drop=True)
 
 
@@ -83,7 +59,10 @@ def _address(values: pd.Series) -> pd.Series:
 
 
 def heaps(calls: pd.DataFrame, records: Records, vm_table: pd.DataFrame) -> pd.DataFrame:
-    """One row a TILER_HEAP_CREATE, refused ones included; ``heap_growth`` adds what became of it."""
+    """One row a TILER_HEAP_CREATE, refused ones included; ``heap_growth`` adds what became of it.
+
+    The end of a VM is that of its heaps (panthor_vm_destroy, panthor_mmu.c, 6.12 and 7.3).
+    """
     frame, after = _created(calls, records, "TILER_HEAP_CREATE")
     before = arguments(calls, records, "TILER_HEAP_CREATE", "before")
     made = frame["ret"].eq(0).fillna(False).astype(bool)
@@ -91,74 +70,52 @@ def heaps(calls: pd.DataFrame, records: Records, vm_table: pd.DataFrame) -> pd.D
         frame[name] = before[name]
     frame["handle"] = pd.Series(after["handle"], dtype="Int64").where(made)
     frame["heap_va"] = pd.Series(after["tiler_heap_ctx_gpu_va"], dtype="UInt64").where(made)
-    frame["destroyed_ns"] = _destroyed(frame, calls, records, "TILER_HEAP_DESTROY", "handle", "handle")
-    frame["vm"] = _vm_objects(frame, vm_table)
+    vm = latest(vm_table[vm_table["vm_id"].notna()], frame, ["file", "vm_id"], "created_ns")
+    frame["vm"] = look_up(vm, vm_table["vm"])
+    own = destroyed(frame, "handle", calls, records, "TILER_HEAP_DESTROY", "handle")
+    ends = pd.concat([own, look_up(vm, vm_table["destroyed_ns"])], axis=1)
+    frame["destroyed_ns"] = ends.min(axis=1).astype("Int64")
     frame.insert(0, "heap_id", np.arange(len(frame), dtype=np.int64))
     return frame.reset_index(drop=True)
 
 
-def _vm_objects(frame: pd.DataFrame, vm_table: pd.DataFrame) -> pd.Series:
-    """The kernel's VM object of each row's ``vm_id``: the latest one created under that id before."""
-    result = pd.Series(pd.NA, index=frame.index, dtype="UInt64")
-    known = vm_table[vm_table["vm_id"].notna() & vm_table["vm"].notna()]
-    if frame.empty or known.empty:
-        return result
-    rows = frame.sort_values("created_ns")
-    matched = pd.merge_asof(
-        rows[["created_ns", "file", "vm_id"]].astype({"vm_id": "int64"}),
-        known[["created_ns", "file", "vm_id", "vm"]].astype({"vm_id": "int64"}).sort_values("created_ns"),
-        on="created_ns",
-        by=["file", "vm_id"],
-    )
-    result[rows.index] = matched["vm"].astype("UInt64").to_numpy()
-    return result
-
-
 _GROWTH = (
-    *("heap_id", "pid", "time_ns", "ret", "errno", "renderpasses_in_flight", "pending_frag_count"),
-    *("chunks", "max_chunks", "target_in_flight", "chunk_size", "limit"),
+    *("heap_id", "pid", "time_ns", "operation", "ret", "errno"),
+    *("renderpasses_in_flight", "pending_frag_count", "chunks", "added"),
+    *("max_chunks", "target_in_flight", "chunk_size", "limit"),
 )
+#: The functions that change a heap: what they do, and what their success adds to its chunks.
+_CHUNKS = {"panthor_heap_grow": ("grow", 1), "panthor_heap_return_chunk": ("return", -1)}
 
 
 def heap_growth(kernel: pd.DataFrame, heap_table: pd.DataFrame) -> pd.DataFrame:
-    """One row a request of the firmware for another chunk of a heap, by time; see docs/tables.md.
+    """One row a request of the firmware for a chunk of a heap, or a chunk taken back; see docs/tables.md.
 
-    ``chunks`` is how many the heap had, ``limit`` what a refusal ran into: the heap's own ``max_chunks`` or
-    ``target_in_flight`` (panthor_heap_grow, panthor_heap.c, 6.12 and 7.3: both ENOMEM), else memory.
+    ``chunks`` is how many the heap had, ``added`` what that changed, ``limit`` what a refusal ran into: the
+    heap's own ``max_chunks`` or ``target_in_flight`` (panthor_heap_grow, panthor_heap.c, 6.12 and 7.3: both
+    ENOMEM), else memory.
     """
-    columns = ["growth_id", *_GROWTH]
-    asked = kernel[kernel["function"].isin(["panthor_heap_grow", "panthor_heap_return_chunk"])]
     rows: list[dict[str, object]] = []
     counts: dict[int, int] = {}
     made = heap_table[heap_table["heap_va"].notna()]
-    for _, event in asked.iterrows():  # a handful of rows a trace
+    for _, event in kernel[kernel["function"].isin(_CHUNKS)].iterrows():  # a handful of rows a trace
         heap = _heap_of(event, made)
-        number = int(heap["heap_id"]) if heap is not None else None
-        if heap is not None and number is not None:
-            counts.setdefault(number, int(heap["initial_chunk_count"]))
-        if event["function"] == "panthor_heap_return_chunk":
-            if number is not None and event["errno"] == "":
-                counts[number] -= 1
-            continue
+        operation, added = _CHUNKS[event["function"]]
         row: dict[str, object] = {
-            "heap_id": number,
-            "pid": event["pid"],
+            **{name: event[name] for name in ("pid", "ret", "errno")},
+            **{name: event.get(name) for name in ("renderpasses_in_flight", "pending_frag_count")},
             "time_ns": event["exit_ns"],
-            "ret": event["ret"],
-            "errno": event["errno"],
-            "renderpasses_in_flight": event["renderpasses_in_flight"],
-            "pending_frag_count": event["pending_frag_count"],
+            "operation": operation,
+            "added": 0 if event["errno"] else added,
         }
-        if heap is not None and number is not None:
-            row |= {name: heap[name] for name in ("max_chunks", "target_in_flight", "chunk_size")}
-            row["chunks"] = counts[number]
-        row["limit"] = _limit_of(row) if event["errno"] else ""
-        if number is not None and event["errno"] == "":
-            counts[number] += 1
+        if heap is not None:
+            row |= {name: heap[name] for name in ("heap_id", "max_chunks", "target_in_flight", "chunk_size")}
+            row["chunks"] = counts.setdefault(int(heap["heap_id"]), int(heap["initial_chunk_count"]))
+            counts[int(heap["heap_id"])] += int(str(row["added"]))
+        row["limit"] = _limit_of(row) if operation == "grow" and event["errno"] else ""
         rows.append(row)
-    frame = pd.DataFrame(rows, columns=columns[1:])
-    whole = [name for name in columns[1:] if name not in ("errno", "limit")]
-    frame = frame.astype(dict.fromkeys(whole, "Int64"))
+    frame = pd.DataFrame(rows, columns=list(_GROWTH))
+    frame = frame.astype({name: "Int64" for name in _GROWTH if name not in ("operation", "errno", "limit")})
     frame.insert(0, "growth_id", np.arange(len(frame), dtype=np.int64))
     return frame
 

@@ -18,6 +18,7 @@ from .dispatches import dispatches, with_requests, with_submits
 from .driver import driver_calls, gpu_faults, kernel_stacks, origins
 from .groups import groups
 from .ledger import memory
+from .lifetimes import end_with_files
 from .mappings import mappings
 from .nesting import NONE, enclosing, parents
 from .processes import libraries, modules, processes, uevents
@@ -25,7 +26,6 @@ from .spaces import heap_growth, heaps, vms
 from .stacks import stacks
 from .states import states
 from .submits import submits
-from .uses import objects
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,9 @@ class Tables:
     ioctls: pd.DataFrame
     bos: pd.DataFrame
     binds: pd.DataFrame
+    ranges: pd.DataFrame
     mappings: pd.DataFrame
     groups: pd.DataFrame
-    objects: pd.DataFrame
     submits: pd.DataFrame
     vulkan: pd.DataFrame
     recordings: pd.DataFrame
@@ -70,7 +70,12 @@ def build(trace: Trace) -> Tables:
     kernel = driver_calls(trace, ioctl_table)
     ioctl_table = pd.concat([ioctl_table, origins(kernel, ioctl_table)], axis=1)
     vm_table = vms(ioctl_table, raw, kernel)
-    heap_table = heaps(ioctl_table, raw, vm_table)
+    vm_table, heap_table, group_table = end_with_files(
+        (vm_table, "vm_id"),
+        (heaps(ioctl_table, raw, vm_table), "handle"),
+        (groups(ioctl_table, raw), "handle"),
+    )
+    growth = heap_growth(kernel, heap_table)
     spans = recordings(calls)
     recorded = dispatches(calls)
     bos = buffer_objects(trace, ioctl_table, raw, calls, recorded)
@@ -86,8 +91,8 @@ def build(trace: Trace) -> Tables:
         ioctls=ioctl_table,
         bos=bos,
         binds=binds,
-        groups=groups(ioctl_table, raw),
-        objects=objects(ioctl_table, raw),
+        ranges=ranges,
+        groups=group_table,
         mappings=mapped,
         submits=given,
         vulkan=calls,
@@ -95,14 +100,14 @@ def build(trace: Trace) -> Tables:
         dispatches=with_submits(recorded, spans, given, carried),
         failures=failures,
         stacks=frames,
-        memory=memory(bos, binds, ranges, heap_table, process_table),
+        memory=memory(bos, binds, ranges, heap_table, growth, process_table),
         processes=process_table,
         libraries=libraries(trace),
         modules=modules(trace),
         uevents=uevents(trace),
         vms=vm_table,
         heaps=heap_table,
-        heap_growth=heap_growth(kernel, heap_table),
+        heap_growth=growth,
         kernel=kernel,
         kernel_stacks=kernel_stacks(trace),
         gpu_faults=gpu_faults(trace, kernel),

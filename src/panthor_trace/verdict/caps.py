@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Every limit with its use at one moment: counted from the trace, or read from the nearest snapshot."""
+"""Every limit with its use at one moment: counted from the trace, or as the nearest snapshot has it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ..limits import BOUNDS, LIMITS, Bound
-from ..model.uses import live, mapped_bytes
+from ..model.lifetimes import living
 from .case import Case
 from .verdict import CapUse
 
@@ -23,41 +23,42 @@ def caps_at(case: Case, at_ns: int, pid: int | None) -> tuple[CapUse, ...]:
 
 
 def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
-    ours = case.tables.objects
-    if pid is not None and (ours["pid"] == pid).any():
-        ours = ours[ours["pid"] == pid]
-    there = live(ours, at_ns)
     for limit in LIMITS:
-        kind = there[there["kind"] == limit.name]
-        keys = ["pid", "fd", "vm_id"] if limit.per == "VM" else ["pid", "fd"]
-        sizes = kind.groupby(keys).size().sort_values()
-        scope, used = (_scope(keys, sizes.index[-1]), int(sizes.iloc[-1])) if len(sizes) else ("", 0)
+        there = _there(case, limit.name, at_ns, pid)
+        keys = ["file", "vm_id"] if limit.per == "VM" else ["file"]
+        fullest = max((rows for _, rows in there.groupby(keys)), key=len, default=there)
+        scope = _scope(fullest.iloc[-1], limit.per == "VM") if len(fullest) else ""
         known = case.used_panthor or not case.blind_to
-        yield CapUse(limit.name, limit.counts, scope, "", used if known else None, limit.value)
+        yield CapUse(limit.name, limit.counts, scope, "", len(fullest) if known else None, limit.value)
     yield from _chunks(case, at_ns, pid)
-    yield from _addresses(case, there, at_ns)
+    yield from _addresses(case, at_ns, pid)
 
 
-def _scope(keys: list[str], values: tuple[object, ...]) -> str:
-    named = dict(zip(keys, values, strict=True))
-    vm = f"VM {named['vm_id']}, " if "vm_id" in named else ""
-    return f"{vm}file {named['fd']} of process {named['pid']}"
+def _there(case: Case, table: str, at_ns: int, pid: int | None) -> pd.DataFrame:
+    """The VMs, heaps or groups there were in the files ``pid`` had made one in; in all files if it had not.
+
+    A file may be shared: its limits count everybody's objects.
+    """
+    objects: pd.DataFrame = getattr(case.tables, table)
+    files = objects.loc[objects["pid"] == pid, "file"] if pid is not None else objects["file"].iloc[:0]
+    return living(objects[objects["file"].isin(files)] if len(files) else objects, at_ns)
+
+
+def _scope(row: pd.Series, vm: bool) -> str:
+    named = f"VM {row['vm_id']}, " if vm else ""
+    return f"{named}file {row['fd']} of process {row['pid']}"
 
 
 def _chunks(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     """The heap with the fewest chunks left. No ioctl shows growth: without the driver layer it is unknown."""
     bound = _BOUNDS["heap-chunks"]
-    heaps = case.tables.heaps
-    there = heaps["ret"].eq(0).fillna(False).astype(bool) & (heaps["created_ns"] <= at_ns)
-    there &= heaps["destroyed_ns"].gt(at_ns).fillna(True).astype(bool)
-    if pid is not None and (heaps["pid"] == pid).any():
-        there &= heaps["pid"] == pid
-    if not there.any():
+    heaps = _there(case, "heaps", at_ns, pid)
+    if heaps.empty:
         return
     known = bool(case.meta.get("layers", {}).get("driver", {}).get("live"))
     found = [
         (int(heap["max_chunks"]), _chunks_of(case, heap, at_ns) if known else None, heap)
-        for _, heap in heaps[there].iterrows()
+        for _, heap in heaps.iterrows()
     ]
     limit, used, heap = min(found, key=lambda one: one[0] - (one[1] or 0))
     scope = f"heap {int(heap['handle']):#x} of process {heap['pid']}"
@@ -67,21 +68,19 @@ def _chunks(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
 
 def _chunks_of(case: Case, heap: pd.Series, at_ns: int) -> int:
     growth = case.tables.heap_growth
-    own = growth["heap_id"].eq(heap["heap_id"]) & growth["time_ns"].le(at_ns) & growth["chunks"].notna()
-    rows = growth[own.fillna(False).astype(bool)]
-    if rows.empty:
-        return int(heap["initial_chunk_count"])
-    return int(rows["chunks"].iloc[-1]) + (0 if rows["errno"].iloc[-1] else 1)
+    own = growth["heap_id"].eq(heap["heap_id"]) & growth["time_ns"].le(at_ns)
+    return int(heap["initial_chunk_count"]) + int(growth.loc[own.fillna(False).astype(bool), "added"].sum())
 
 
-def _addresses(case: Case, there: pd.DataFrame, at_ns: int) -> Iterator[CapUse]:
+def _addresses(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     bound = _BOUNDS["va"]
-    used = mapped_bytes(case.tables.binds, at_ns)
-    for _, vm in there[there["kind"] == "vms"].tail(4).iterrows():
-        key = (int(vm["pid"]), int(vm["fd"]), int(vm["vm_id"]))
-        scope = _scope(["pid", "fd", "vm_id"], key)
-        limit = None if pd.isna(vm["limit"]) else int(vm["limit"])
-        yield CapUse(bound.name, bound.counts, scope, bound.unit, used.get(key, 0), limit)
+    ranges = case.tables.ranges
+    mapped = ranges["start_ns"].le(at_ns) & ranges["end_ns"].gt(at_ns).fillna(True).astype(bool)
+    used = ranges[mapped].groupby(["file", "vm_id"])["size"].sum()
+    for _, vm in _there(case, "vms", at_ns, pid).tail(4).iterrows():
+        limit = None if pd.isna(vm["user_va_range"]) else int(vm["user_va_range"])
+        value = int(used.get((vm["file"], vm["vm_id"]), 0))
+        yield CapUse(bound.name, bound.counts, _scope(vm, True), bound.unit, value, limit)
 
 
 def nearest(states: pd.DataFrame, at_ns: int, column: str, pid: int | None = None) -> pd.Series | None:
@@ -96,7 +95,8 @@ def nearest(states: pd.DataFrame, at_ns: int, column: str, pid: int | None = Non
 
 def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     states = case.tables.states
-    yield _bound(_BOUNDS["mappings"], nearest(states, at_ns, "maps", pid), at_ns, "maps", "max_map_count")
+    maps = nearest(_mapping_counts(case), at_ns, "maps", pid)
+    yield _bound(_BOUNDS["mappings"], maps, at_ns, "maps", "max_map_count")
     yield _group(states, at_ns, pid)
     machine = nearest(states, at_ns, "memory_available")
     bound = _BOUNDS["memory"]
@@ -106,6 +106,18 @@ def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     total = int(machine["memory_total"])
     used = total - int(machine["memory_available"])
     yield CapUse(bound.name, bound.counts, "", bound.unit, used, total, note=_age(machine, at_ns))
+
+
+def _mapping_counts(case: Case) -> pd.DataFrame:
+    """How many mappings a process had: from snapshots, and as each mmap or munmap of a node left them."""
+    columns = ["time_ns", "pid", "maps", "max_map_count"]
+    most = case.meta.get("machine", {}).get("max_map_count")
+    mapped = case.tables.mappings.rename(columns={"exit_ns": "time_ns"}).assign(max_map_count=most)
+    parts = [part[columns].astype("Int64") for part in (case.tables.states, mapped)]
+    frame = pd.concat(parts, ignore_index=True)
+    # A sysctl of the machine: what one snapshot knows holds for all.
+    frame["max_map_count"] = frame["max_map_count"].ffill().bfill()
+    return frame
 
 
 def _group(states: pd.DataFrame, at_ns: int, pid: int | None) -> CapUse:

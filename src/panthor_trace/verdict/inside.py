@@ -101,7 +101,7 @@ def ended_by_itself(case: Case) -> Verdict | None:
 
 def _refused_growth(case: Case) -> pd.DataFrame:
     growth = case.tables.heap_growth
-    chosen: pd.DataFrame = growth[growth["errno"] != ""]
+    chosen: pd.DataFrame = growth[(growth["operation"] == "grow") & (growth["errno"] != "")]
     return chosen
 
 
