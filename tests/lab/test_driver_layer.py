@@ -190,6 +190,9 @@ def test_heap_counts_agree_with_the_kernels_own(recorded: Recorded) -> None:
     chunks = tables.kernel[tables.kernel["function"] == "panthor_alloc_heap_chunk"]
     assert chunks["chunk_count"].tolist() == list(range(1, len(chunks) + 1))
     assert int(chunks["chunk_count"].iloc[-1]) == int(tables.heap_growth["chunks"].iloc[-1]) + 1
+    heap_bytes = tables.memory["heap_bytes"]
+    assert int(heap_bytes.max()) == int(chunks["chunk_size"].sum())
+    assert int(heap_bytes.iloc[-1]) == 0
 
 
 def test_vm_objects_are_known_by_id(recorded: Recorded) -> None:
