@@ -58,8 +58,13 @@ def _parts(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> Iterato
         f"confidence: {verdict.confidence.value}"
     )
     yield from _failing_call(verdict)
+    if verdict.buffer:
+        yield Text(f"buffer: {wording.buffer(verdict.buffer)}")
     yield from _section("evidence", verdict.evidence)
+    yield from _section("what would have been enough", verdict.enough)
+    yield from _section("how it grows", verdict.growth)
     yield from _section("ruled out", verdict.ruled_out)
+    yield from _section("what to do", (verdict.remedy,) if verdict.remedy else ())
     if verdict.caps:
         moment = "at the failure" if verdict.failing_call else "when most GPU memory was in use"
         yield _titled(f"limits {moment}", _caps_table(verdict.caps))

@@ -116,6 +116,13 @@ class Case:
         return len(self.tables.ioctls) > 0
 
     @cached_property
+    def uses_ggml(self) -> bool:
+        """Whether a traced process had ggml's library in it, or is a program of llama.cpp by its name."""
+        libraries = self.tables.modules["path"].dropna().astype(str).str.rsplit("/", n=1).str[-1]
+        programs = self.tables.processes["path"].dropna().astype(str).str.rsplit("/", n=1).str[-1]
+        return bool(libraries.str.startswith("libggml").any() or programs.str.startswith("llama-").any())
+
+    @cached_property
     def submitted(self) -> bool:
         """Whether work was given to the GPU, as far as either layer saw."""
         functions = self.tables.vulkan["function"]

@@ -11,7 +11,10 @@ import pandas as pd
 from . import wording
 from .caps import caps_at
 from .case import Case
+from .enough import enough
 from .memory import memory_of
+from .pattern import allocation_pattern
+from .remedies import remedy_for
 from .verdict import CapUse, Cause, Confidence, Memory, Verdict
 
 #: Limits that are fixed in the driver, as opposed to what a machine has.
@@ -31,7 +34,7 @@ def in_context(case: Case, verdict: Verdict) -> Verdict:
     headline = verdict.headline
     if memory is not None and verdict.refusal is not None:
         headline = f"the kernel refused, {wording.out_of(memory)}: {wording.refusal(verdict.refusal)}"
-    return replace(
+    whole = replace(
         verdict,
         headline=headline,
         at_ns=at_ns,
@@ -40,6 +43,12 @@ def in_context(case: Case, verdict: Verdict) -> Verdict:
         evidence=verdict.evidence + tuple(_memory_evidence(memory)),
         ruled_out=verdict.ruled_out + tuple(_ruled_out(case, verdict, caps)),
         would_raise=verdict.would_raise + tuple(_would_raise(case, verdict, memory)),
+    )
+    return replace(
+        whole,
+        enough=tuple(enough(case, whole)),
+        growth=tuple(allocation_pattern(case, whole)),
+        remedy=remedy_for(case, whole),
     )
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from .case import Case
 from .reached import limit_hit
-from .verdict import FailingCall, Refusal
+from .verdict import Buffer, FailingCall, LimitHit, Refusal
 from .wording import size
 
 
@@ -50,6 +50,7 @@ def refusal_of(case: Case, row: pd.Series, count: int) -> Refusal:
         origin_chain=_text(row.get("origin_chain")),
         kernel_stack=_kernel_stack(case, row.get("origin_stack_id")),
         limit=limit_hit(case, row),
+        ioctl_id=_optional(row.get("ioctl_id")),
     )
 
 
@@ -112,8 +113,8 @@ def _kinds(case: Case, table: pd.DataFrame) -> pd.Series:
     return table["name"].where(~maps, table["name"] + " map")
 
 
-def unbound_buffers(case: Case, requests: pd.DataFrame) -> list[int]:
-    """Sizes of buffers that were made and closed among ``requests`` without an attempt to bind them.
+def unbound_buffers(case: Case, requests: pd.DataFrame) -> pd.DataFrame:
+    """Rows of ``bos`` that were made and closed among ``requests`` without an attempt to bind them.
 
     That is panvk's pattern when its own VA heap has no room (panvk_priv_bo.c, panvk_device_memory.c): the
     buffer is made, no address is found for it, and it is closed again.
@@ -123,7 +124,68 @@ def unbound_buffers(case: Case, requests: pd.DataFrame) -> list[int]:
     bound = set(case.tables.binds["bo_id"].dropna().astype(int))
     end = int(requests["exit_ns"].max()) if len(requests) else 0
     closed = made[made["closed_ns"].notna() & made["closed_ns"].fillna(end + 1).le(end)]
-    return [int(row["size"]) for _, row in closed.iterrows() if int(row["bo_id"]) not in bound]
+    chosen: pd.DataFrame = closed[~closed["bo_id"].isin(bound)]
+    return chosen
+
+
+def buffer_of(bo: pd.Series) -> Buffer:
+    """A row of ``bos`` in the verdict's terms."""
+    size = bo["requested"] if pd.isna(bo["size"]) else bo["size"]
+    return Buffer(
+        int(bo["bo_id"]), int(size), *(_known(bo[name]) for name in ("label", "pool", "pool_ground"))
+    )
+
+
+def _known(value: object) -> str | None:
+    return str(value) if isinstance(value, str) and value else None
+
+
+def refused_buffer(case: Case, row: pd.Series) -> Buffer | None:
+    """The buffer that a refused request (a row of ``requests``) was about: made, bound or mapped."""
+    bos = case.tables.bos
+    if row["name"] == "BO_CREATE":
+        found = bos[bos["ioctl_id"].eq(row["ioctl_id"])]
+    elif row["name"] == "VM_BIND":
+        ops = case.tables.binds[case.tables.binds["ioctl_id"].eq(row["ioctl_id"])]
+        named = ops[ops["refused"]] if ops["refused"].any() else ops
+        found = bos[bos["bo_id"].isin(named["bo_id"].dropna())]
+    else:
+        found = (
+            bos[bos["bo_id"].eq(row["bo_id"]).fillna(False)]
+            if _optional(row.get("bo_id")) is not None
+            else bos[:0]
+        )
+    return buffer_of(found.iloc[-1]) if len(found) else None
+
+
+#: Descriptors: which limit an errno names by itself.
+_DESCRIPTOR_LIMITS = {
+    "EMFILE": LimitHit("RLIMIT_NOFILE", None, "open descriptors of the process"),
+    "ENFILE": LimitHit("fs.file-max", None, "open files of the machine"),
+}
+
+
+def process_limit(case: Case, row: pd.Series) -> LimitHit | None:
+    """Which of its own limits a refused request (row of ``requests``) met; None where no number shows one."""
+    if row["name"] not in ("mmap", "munmap"):
+        return _DESCRIPTOR_LIMITS.get(str(row["errno"]))
+    most = case.meta.get("machine", {}).get("max_map_count")
+    maps = _optional(row.get("maps"))
+    # mmap() is refused when there are more than that, what splits a mapping when there are as many
+    # (mm/mmap.c, do_mmap; mm/vma.c, vms_gather_munmap_vmas); a mapping may be merged away meanwhile.
+    if most is not None and maps is not None and maps >= int(most):
+        return LimitHit("vm.max_map_count", int(most), "mappings of a process")
+    limit, used = _optional(row.get("address_space_limit")), _optional(row.get("address_space"))
+    if limit is not None and used is not None and used + int(row["size"]) > limit:
+        return LimitHit("RLIMIT_AS", limit, "bytes of address space of the process")
+    return None
+
+
+def within_process_limits(case: Case, row: pd.Series) -> bool:
+    """Whether a refused mapping is known to have been within every limit of its process."""
+    known = case.meta.get("machine", {}).get("max_map_count") is not None
+    counted = _optional(row.get("maps")) is not None and _optional(row.get("address_space")) is not None
+    return row["name"] in ("mmap", "munmap") and known and counted and process_limit(case, row) is None
 
 
 def process_limits(case: Case, row: pd.Series) -> list[str]:

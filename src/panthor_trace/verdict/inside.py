@@ -7,7 +7,7 @@ import pandas as pd
 
 from . import wording
 from .case import Case
-from .facts import failing_call, unbound_buffers
+from .facts import buffer_of, failing_call, unbound_buffers
 from .verdict import Cause, Confidence, KernelCap, LimitHit, Refusal, Verdict
 
 _HEAP_LIMITS = {
@@ -73,7 +73,8 @@ def ended_by_itself(case: Case) -> Verdict | None:
     unbound = unbound_buffers(case, case.tables.ioctls)
     ruled_out = (f"the kernel: {wording.counted(len(case.tables.ioctls), 'request')}, none refused for good",)
     missing = (*case.blind_to, "the program's Vulkan calls, if it made any: none was seen")
-    if unbound:
+    if len(unbound):
+        buffer = buffer_of(unbound.iloc[-1])
         return Verdict(
             cause=Cause.DRIVER_VA,
             kernel_cap=KernelCap.NO,
@@ -81,7 +82,8 @@ def ended_by_itself(case: Case) -> Verdict | None:
             headline="the program aborted after a buffer was made and closed without being bound: "
             "user space found no GPU address for it",
             confidence=Confidence.LOW,
-            evidence=(f"a buffer of {wording.size(unbound[-1])} was made and closed, never bound",),
+            buffer=buffer,
+            evidence=(f"a buffer of {wording.size(buffer.size)} was made and closed, never bound",),
             ruled_out=ruled_out,
             missing=missing,
             losses=case.losses,

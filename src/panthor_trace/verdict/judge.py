@@ -14,12 +14,16 @@ from . import wording
 from .case import Case
 from .context import in_context
 from .facts import (
+    buffer_of,
     failing_call,
     for_good,
+    process_limit,
     process_limits,
     recovered_later,
     refusal_of,
+    refused_buffer,
     unbound_buffers,
+    within_process_limits,
 )
 from .inside import ended_by_itself, gpu_failed, heap_growth_refused
 from .refusals import cause_of
@@ -77,6 +81,10 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
     row = refused.iloc[0] if deferred else refused.iloc[-1]
     refusal = refusal_of(case, row, len(refused))
     cause = Cause.KERNEL_CAP if refusal.limit else cause_of(str(row["name"]), str(row["errno"]))
+    if cause is Cause.PROCESS_LIMIT:
+        refusal = replace(refusal, limit=process_limit(case, row))
+        if within_process_limits(case, row):
+            cause = Cause.KERNEL_MEMORY  # of the mapping itself, or of its page tables
     failing = failing_call(case, call if call is not None else row, row["vulkan_id"])
     evidence = [f"{wording.refusal(refusal)}" + (f" ({len(refused)} times)" if len(refused) > 1 else "")]
     if call is not None:
@@ -84,7 +92,7 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         evidence.insert(0, f"{wording.call(failing)}; the refused request was made {how}")
     evidence += wording.inside(refusal)
     evidence += [wording.oom_kill(pid, case.oom_in_cgroup(pid)) for pid in case.oom_killed]
-    if cause is Cause.PROCESS_LIMIT:
+    if row["name"] in ("mmap", "munmap"):
         evidence += process_limits(case, row)
     if failing.workgroups:
         x, y, z = failing.workgroups
@@ -101,6 +109,7 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         else Confidence.MEDIUM,
         failing_call=failing,
         refusal=refusal,
+        buffer=refused_buffer(case, row),
         evidence=tuple(evidence),
         missing=case.blind_to,
         losses=case.losses,
@@ -131,15 +140,16 @@ def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd
     )
     lost = call["result_name"] == "VK_ERROR_DEVICE_LOST"
     unbound = unbound_buffers(case, looked_at)
+    buffer = buffer_of(unbound.iloc[-1]) if len(unbound) else None
     if lost:
         cause, who, why = Cause.GPU_FAULT, "GPU", "the device was lost"
         evidence: tuple[str, ...] = (wording.call(failing),)
-    elif unbound:
+    elif buffer:
         cause, who = Cause.DRIVER_VA, "panvk"
         why = "its own GPU address space had no room"
         evidence = (
             wording.call(failing),
-            f"a buffer of {wording.size(unbound[-1])} was made and closed there without being bound",
+            f"a buffer of {wording.size(buffer.size)} was made and closed there without being bound",
         )
     else:
         cause, who = Cause.DRIVER_INTERNAL, "panvk" if case.used_panthor else "the Vulkan driver"
@@ -152,6 +162,7 @@ def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd
         headline=f"{who} refused, {why}: {wording.call(failing)}",
         confidence=Confidence.MEDIUM,
         failing_call=failing,
+        buffer=buffer if cause is Cause.DRIVER_VA else None,
         evidence=evidence,
         ruled_out=ruled_out,
         losses=case.losses,

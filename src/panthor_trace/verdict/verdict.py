@@ -105,6 +105,19 @@ class Refusal:
     #: Kernel stack at the origin, innermost function first.
     kernel_stack: str | None = None
     limit: LimitHit | None = None
+    #: Its row in the table ``ioctls``; None where it was no ioctl.
+    ioctl_id: int | None = None
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """The buffer a refusal is about, a row of ``bos``; ``pool`` is inferred, ``pool_ground`` from what."""
+
+    bo_id: int
+    size: int
+    label: str | None
+    pool: str | None
+    pool_ground: str | None
 
 
 @dataclass(frozen=True)
@@ -161,7 +174,14 @@ class Verdict:
     confidence: Confidence
     failing_call: FailingCall | None = None
     refusal: Refusal | None = None
+    buffer: Buffer | None = None
     evidence: tuple[str, ...] = ()
+    #: What would have been enough.
+    enough: tuple[str, ...] = ()
+    #: How the allocations grow of which one was refused.
+    growth: tuple[str, ...] = ()
+    #: What can be done next (remedies.py); None where nothing is known that would help.
+    remedy: str | None = None
     ruled_out: tuple[str, ...] = ()
     #: What is missing.
     missing: tuple[str, ...] = ()

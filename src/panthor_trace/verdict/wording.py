@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .verdict import Cause, FailingCall, KernelCap, Memory, Refusal
+from .verdict import Buffer, Cause, FailingCall, KernelCap, Memory, Refusal
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -42,6 +42,12 @@ def refusal(refused: Refusal) -> str:
     return f"{refused.ioctl}{amount} → {refused.errno}{inside}"
 
 
+def buffer(about: Buffer) -> str:
+    """A buffer by its row in ``bos``, its size, its label or the pool it was inferred to belong to."""
+    kind = about.label or (f"pool {about.pool}" if about.pool else "")
+    return ", ".join(filter(None, [size(about.size), kind, f"bo_id {about.bo_id}"]))
+
+
 def out_of(memory: Memory) -> str:
     """Which memory ran out; follows "the kernel refused,"."""
     if memory.which == "cgroup":
@@ -69,6 +75,12 @@ def oom_kill(pid: int, in_cgroup: bool | None) -> str:
     """The out-of-memory killer's choice; ``in_cgroup`` None: not known for whom it acted."""
     where = {True: " of its memory cgroup", False: " of the whole system", None: ""}[in_cgroup]
     return f"process {pid} was ended by the kernel's out-of-memory killer{where}"
+
+
+def ordinal(number: int) -> str:
+    """``1st``, ``33rd``, ``112th``."""
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number // 10 % 10 != 1 else "th"
+    return f"{number}{ending}"
 
 
 def counted(number: int, singular: str, plural: str | None = None) -> str:
