@@ -8,8 +8,6 @@ import errno
 import pandas as pd
 
 from panthor_trace.model import build
-from panthor_trace.trace.process import only_process
-from panthor_trace.trace.schema import ProcessEvent
 from panthor_trace.verdict import Cause, Confidence, KernelCap, Verdict, judge
 
 from .synthetic import ENOMEM, SyntheticTrace
@@ -303,30 +301,3 @@ def test_unbinding_does_not_make_good_a_bind_that_failed() -> None:
     trace.vm_bind((1, 1 << 12), error=EINVAL)
     trace.vm_bind((0, 1 << 12), unmap=True)
     assert verdict_on(trace).cause is Cause.KERNEL_CAP
-
-
-# One process of several.
-
-
-def test_one_process_and_its_children_as_a_trace_of_its_own() -> None:
-    trace = SyntheticTrace(pid=100)
-    trace.fork(200)
-    trace.pid = trace.tid = 200
-    trace.process(ProcessEvent.EXEC, "/usr/bin/simfail")
-    trace.fork(201)
-    trace.pid = trace.tid = 201
-    trace.ioctl("VM_CREATE", ret=-EBUSY)
-    trace.process(ProcessEvent.EXIT)
-    trace.pid = trace.tid = 200
-    trace.process(ProcessEvent.EXIT)
-    trace.pid = trace.tid = 100
-    trace.driver("panthor_device_reset_work", owner=0)
-    trace.fork(300)
-    trace.pid = trace.tid = 300
-    trace.ioctl("GROUP_SUBMIT")
-    trace.process(ProcessEvent.EXIT)
-    whole = trace.finish(1)
-    first, second = only_process(whole, 200, ABORTED), only_process(whole, 300, 0)
-    assert judge(build(first), first.meta, first.end).cause is Cause.KERNEL_CAP
-    assert judge(build(second), second.meta, second.end).cause is Cause.CLEAN
-    assert build(first).kernel.empty

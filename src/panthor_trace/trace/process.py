@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,31 +11,41 @@ import numpy as np
 
 from ..errors import TraceError
 from .reader import Records, Trace
-from .schema import ProcessEvent, RecordType
+from .schema import MappingKind, ProcessEvent, RecordType
 
 #: Records that belong to the trace, not to a process.
 _SHARED = frozenset({RecordType.COUNTERS, RecordType.KERNEL_STACK})
+_NEVER = np.iinfo(np.int64).max
+
+Rows = Sequence[Mapping[str, Any]]
 
 
 def only_process(trace: Trace, pid: int, exit_code: int | None) -> Trace:
     """``trace`` as if only ``pid`` and its descendants had been traced. Raises TraceError where it was not.
 
     ``exit_code`` is how the process ended (the shell's way). What concerns all processes, and the driver's
-    messages, are kept for as long as these processes lived.
+    messages, are kept for as long as these processes lived; all counts of losses are, for nobody knows whose
+    records were lost.
     """
     process = trace.of(RecordType.PROCESS)
     pids = _descendants(process, pid)
+    attached = trace.meta.get("attached_pid") in pids
     of_them = np.isin(process["head"]["tgid"], pids)
-    if not of_them.any():
-        raise TraceError(f"process {pid} is not in this trace")
     times = process["head"]["enter_ns"][of_them | _is_fork_of(process, pids)]
-    start, end = int(times.min()), int(times.max())
-    records = {kind: _chosen(kind, rows, pids, start, end) for kind, rows in trace.records.items()}
+    if not of_them.any() and not attached:
+        raise TraceError(f"process {pid} is not in this trace")
+    start = int(trace.meta.get("started_monotonic_ns", 0)) if attached else int(times.min())
+    ended = process["head"]["tgid"][of_them & (process["event"] == ProcessEvent.EXIT)]
+    end = int(times.max()) if np.isin(pids, ended).all() else _NEVER
     meta = {**trace.meta, "started_monotonic_ns": start}
+    if not attached:
+        meta["attached_pid"] = None
     facts: dict[str, Any] | None = None
     if trace.end is not None and exit_code is not None:
         facts = {**trace.end, "root_pid": pid, "exit_code": exit_code}
-    return replace(trace, meta=meta, records=records, end=facts)
+    records = {kind: _chosen(kind, rows, pids, start, end) for kind, rows in trace.records.items()}
+    side = _side(trace, set(pids.tolist()), start, end)
+    return replace(trace, meta=meta, records=records, end=facts, side=side)
 
 
 def _is_fork_of(process: Records, pids: np.ndarray) -> np.ndarray:
@@ -64,3 +75,49 @@ def _chosen(kind: RecordType, rows: Records, pids: np.ndarray, start: int, end: 
         own |= (rows["event"] == ProcessEvent.OOM_KILL) & np.isin(rows["child"], pids)
     chosen: Records = rows[own]
     return chosen
+
+
+def _side(trace: Trace, pids: set[int], start: int, end: int) -> dict[str, Rows]:
+    """The side tables of ``pids``; one that is not known here is everybody's."""
+    modules = _modules(trace, pids)
+    chosen: Mapping[str, Callable[[Rows], Rows]] = {
+        "libraries": lambda rows: [_library(row, modules, pids, start) for row in rows],
+        "modules": lambda _: modules,
+        "state": lambda rows: [row if row["pid"] in pids else _of_the_machine(row) for row in rows],
+        # A frame in a file is everybody's, one at an address is of a process.
+        "symbols": lambda rows: [row for row in rows if row.get("pid") is None or row["pid"] in pids],
+        "taskstats": lambda rows: [row for row in rows if row["pid"] in pids],
+        "uevents": lambda rows: [row for row in rows if start <= row["time_ns"] <= end],
+    }
+    return {name: chosen[name](rows) if name in chosen else rows for name, rows in trace.side.items()}
+
+
+def _modules(trace: Trace, pids: set[int]) -> Rows:
+    """The modules of ``pids``, and by the name that other processes gave them those of whom nobody saw."""
+    rows = trace.side.get("modules", ())
+    found = [row for row in rows if row["pid"] in pids]
+    read = {(row["pid"], row["device"], row["inode"]) for row in found}
+    named = {(row["device"], row["inode"]): row for row in rows}
+    for record in trace.of(RecordType.MAPPING):
+        owner, file = int(record["head"]["tgid"]), (int(record["device"]), int(record["inode"]))
+        mapped = record["kind"] == MappingKind.LIBRARY and not -4096 < record["ret"] < 0
+        if owner in pids and mapped and file in named and (owner, *file) not in read:
+            span = {"start": int(record["ret"]), "end": int(record["ret"]) + int(record["length"])}
+            seen = {"pid": owner, "seen_ns": int(record["exit_ns"]), "offset": int(record["offset"])}
+            found.append({**named[file], **seen, **span})
+    return found
+
+
+def _library(row: Mapping[str, Any], modules: Rows, pids: set[int], start: int) -> Mapping[str, Any]:
+    """When a library was probed, as seen from ``pids``: for them it may have been in time."""
+    if row["pid"] is None or row["pid"] in pids:
+        return row
+    mapped = [module for module in modules if module["path"] == row["path"]]
+    early = row["attached_ns"] > start and [m for m in mapped if m["seen_ns"] < row["attached_ns"]]
+    first = early[0] if early else {}
+    return {**row, "pid": first.get("pid"), "mapped_ns": first.get("seen_ns")}
+
+
+def _of_the_machine(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a snapshot that was taken of another process says of the machine."""
+    return {**row, "what": None, "pid": None, "maps": None, "cgroup": None, "cgroups": []}
