@@ -10,10 +10,11 @@
  * A kprobe on a function that an interrupt or a kernel thread runs fires for everybody's work. Such
  * work belongs to whoever made the VM it is done in.
  */
-#define ARGUMENTS    8
-#define BASE_RETURN  ARGUMENTS
-#define HOPS         3
-#define ERROR_LOWEST -4095
+#define ARGUMENTS     8
+#define BASE_RETURN   ARGUMENTS
+#define HOPS          3
+#define KERNEL_FRAMES 48
+#define ERROR_LOWEST  -4095
 
 #if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
 #define KRETPROBE_RETURN_BYTES 8
@@ -46,6 +47,11 @@ struct driver_path {
 	u8 present;
 };
 
+/* Return addresses, innermost first; 0 behind the last. */
+struct kernel_frames {
+	u64 ip[KERNEL_FRAMES];
+};
+
 struct driver_probe {
 	u32 function;
 	u32 flags;
@@ -71,7 +77,13 @@ BPF_HASH(driver_calls, struct driver_key, struct driver_call, 4096);
 /* struct panthor_vm -> process that made it. */
 BPF_TABLE("lru_hash", u64, u32, driver_vms, 8192);
 BPF_PERCPU_ARRAY(driver_scratch, struct driver_call, 1);
-BPF_TABLE("stacktrace", int, struct bpf_stacktrace, kernel_stacks, 1024);
+/*
+ * A stack under a hash of all its frames. The kernel's own map of stacks (BPF_MAP_TYPE_STACK_TRACE)
+ * drops a stack whose hash falls into another one's slot, which a dozen stacks in a thousand slots
+ * do now and then.
+ */
+BPF_HASH(kernel_stacks, u64, struct kernel_frames, 1024);
+BPF_PERCPU_ARRAY(frames_scratch, struct kernel_frames, 1);
 
 /* `i` is a constant after unrolling. */
 static __always_inline u64 kernel_argument(const struct pt_regs *ctx, u32 i)
@@ -132,6 +144,31 @@ static __always_inline u32 owner_of(const struct driver_probe *probe,
 	return owner ? *owner : 0;
 }
 
+/* The key of the stack we are on, 0 if it could not be kept. */
+static __always_inline u64 keep_kernel_stack(struct pt_regs *ctx)
+{
+	u32 zero = 0;
+	struct kernel_frames *frames = frames_scratch.lookup(&zero);
+	/* FNV-1a, a frame at a time */
+	u64 key = 0xcbf29ce484222325ULL;
+	s64 bytes;
+	u32 i;
+
+	if (!frames)
+		return 0;
+	/* Clears what is behind the last frame. */
+	bytes = bpf_get_stack(ctx, frames->ip, sizeof(frames->ip), 0);
+	if (bytes > 0) {
+#pragma clang loop unroll(full)
+		for (i = 0; i < KERNEL_FRAMES; i++)
+			key = (key ^ frames->ip[i]) * 0x100000001b3ULL;
+		if (kernel_stacks.lookup(&key) || !kernel_stacks.update(&key, frames))
+			return key;
+	}
+	count(COUNTER_LOST_KERNEL_STACK);
+	return 0;
+}
+
 static __always_inline void record_driver(struct pt_regs *ctx, const struct driver_probe *probe,
                                           const struct driver_call *call, s64 ret, u64 sp,
                                           bool failed)
@@ -139,14 +176,9 @@ static __always_inline void record_driver(struct pt_regs *ctx, const struct driv
 	u32 tid = bpf_get_current_pid_tgid();
 	struct ioctl_in_flight *ioctl = ioctls_in_flight.lookup(&tid);
 	struct driver_record *record;
-	s32 stack = -1;
+	u64 stack = failed ? keep_kernel_stack(ctx) : 0;
 	u32 i;
 
-	if (failed) {
-		stack = kernel_stacks.get_stackid(ctx, 0);
-		if (stack < 0)
-			count(COUNTER_LOST_KERNEL_STACK);
-	}
 	record = events.ringbuf_reserve(sizeof(struct driver_record));
 	if (!record) {
 		count(COUNTER_LOST_DRIVER);
@@ -160,7 +192,6 @@ static __always_inline void record_driver(struct pt_regs *ctx, const struct driv
 	record->function = probe->function;
 	record->owner = call->owner;
 	record->stack = stack;
-	record->reserved = 0;
 #pragma clang loop unroll(disable)
 	for (i = 0; i < DRIVER_VALUES; i++)
 		record->values[i] =

@@ -206,9 +206,8 @@ struct driver_record {
 	/* The process it was done for: the head's, or found by the VM for what a kernel thread
 	   does. 0: not known, or all of them. */
 	u32 owner;
-	/* Kernel stack (kernel_stack_record), or negative. */
-	s32 stack;
-	u32 reserved;
+	/* Key of its kernel stack (kernel_stack_record); 0: none. */
+	u64 stack;
 	/* In the order of the function's row in meta.json. */
 	u64 values[DRIVER_VALUES];
 };
@@ -216,8 +215,9 @@ struct driver_record {
 /* A kernel stack by name, innermost frame first, one a line; written by user space. */
 struct kernel_stack_record {
 	struct record_head head;
-	s32 stack;
+	u64 stack;
 	u32 frames;
+	u32 reserved;
 	char text[STACK_TEXT_BYTES];
 };
 

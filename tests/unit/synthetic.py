@@ -114,7 +114,7 @@ class SyntheticTrace:
         sp: int = 0,
         ioctl_ns: int = 0,
         owner: int | None = None,
-        stack: int = -1,
+        stack: int = 0,
         **values: int,
     ) -> None:
         """A driver function that returned ``ret``; ``values`` by the names of its row in the table."""

@@ -21,7 +21,7 @@ _PROFILE = Path("/sys/kernel/tracing/kprobe_profile")
 #: How many calls of one function may be under way before the kernel misses returns. Binds and submits can
 #: block; a program with more threads than this inside one function is not in sight.
 _MAXACTIVE = 64
-_STACK_RECORD = struct.Struct(f"<BBHIIIQiI{STACK_TEXT_BYTES}s")
+_STACK_RECORD = struct.Struct(f"<BBHIIIQQII{STACK_TEXT_BYTES}s")
 
 #: Besides the table's: the hook of the ioctl layer.
 _HOOKS = (Function("drm_ioctl", "drm_ioctl.c", "every ioctl of a DRM node"),)
@@ -110,11 +110,11 @@ class DriverLayer:
         """Records of the kernel stacks not yet returned, by name."""
         table = self._bpf["kernel_stacks"]
         records = []
-        for key in table:
+        for key, frames in table.items():
             number = int(key.value)
             if number not in self._stacks:
                 self._stacks.add(number)
-                records.append(self._stack_record(number, list(table.walk(number))))
+                records.append(self._stack_record(number, [ip for ip in frames.ip if ip]))
         return records
 
     def _stack_record(self, number: int, addresses: Sequence[int]) -> bytes:
@@ -123,7 +123,7 @@ class DriverLayer:
         ]
         text = "\n".join(names).encode()[: STACK_TEXT_BYTES - 1]
         head = (int(RecordType.KERNEL_STACK), 0, 0, 0, 0, 0, time.monotonic_ns())
-        return _STACK_RECORD.pack(*head, number, len(names), text)
+        return _STACK_RECORD.pack(*head, number, len(names), 0, text)
 
     @staticmethod
     def missed_returns() -> dict[str, int]:

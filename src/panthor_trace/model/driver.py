@@ -42,7 +42,7 @@ def driver_calls(trace: Trace, ioctls: pd.DataFrame) -> pd.DataFrame:
             "errno": pd.Series(np.where(failed, -ret, 0)).map(errno_name).astype(object),
             "ioctl_id": _ioctl_ids(records, ioctls),
             "sp": records["sp"],
-            "stack_id": pd.Series(records["stack"], dtype="Int64").mask(records["stack"] < 0),
+            "stack_id": _stack_ids(trace, records["stack"]),
         }
     )
     columns: dict[str, pd.Series] = {}
@@ -71,7 +71,13 @@ def kernel_stacks(trace: Trace) -> pd.DataFrame:
     """One row a kernel stack: ``stack_id``, and ``frames`` by name, innermost first, joined by `` < ``."""
     records = trace.of(RecordType.KERNEL_STACK)
     texts = [text.decode(errors="replace").replace("\n", " < ") for text in records["text"]]
-    return pd.DataFrame({"stack_id": records["stack"].astype(np.int64), "frames": texts})
+    return pd.DataFrame({"stack_id": np.arange(len(records), dtype=np.int64), "frames": texts})
+
+
+def _stack_ids(trace: Trace, keys: np.ndarray) -> pd.Series:
+    """Row numbers in ``kernel_stacks`` of what the records call by key."""
+    rows = {int(key): row for row, key in enumerate(trace.of(RecordType.KERNEL_STACK)["stack"])}
+    return pd.Series(keys).map(rows).astype("Int64")
 
 
 def origins(kernel: pd.DataFrame, ioctls: pd.DataFrame) -> pd.DataFrame:

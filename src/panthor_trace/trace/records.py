@@ -79,13 +79,14 @@ DRIVER = np.dtype(
         ("sp", "u8"),
         ("function", "u4"),
         ("owner", "u4"),
-        ("stack", "i4"),
-        ("reserved", "u4"),
+        ("stack", "u8"),
         ("values", "u8", (DRIVER_VALUES,)),
     ]
 )
 
-KERNEL_STACK = np.dtype([("head", HEAD), ("stack", "i4"), ("frames", "u4"), ("text", f"S{STACK_TEXT_BYTES}")])
+KERNEL_STACK = np.dtype(
+    [("head", HEAD), ("stack", "u8"), ("frames", "u4"), ("reserved", "u4"), ("text", f"S{STACK_TEXT_BYTES}")]
+)
 
 MESSAGE = np.dtype([("head", HEAD), ("text", f"S{MESSAGE_BYTES}")])
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 
 #: Goes up with every change of a record's layout or of the trace's files; see docs/trace-format.md.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 ARGUMENT_BYTES = 64
 ARRAY_BYTES = 192
