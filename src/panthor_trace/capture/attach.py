@@ -60,6 +60,9 @@ class Attached:
         poller.register(self._handle, select.POLLIN)
         return bool(poller.poll(0))
 
+    def follow_stop(self) -> None:
+        """A process that is stopped is nobody's job of ours; Ctrl-Z stops the tracer alone."""
+
     def pass_on(self, info: signal.struct_siginfo) -> None:
         """A signal came to the tracer: the ones that would end it end the recording."""
         if info.si_signo in _DETACHING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import shutil
 import signal
 import struct
@@ -35,6 +36,11 @@ _STEERING = frozenset(
         signal.SIGCHLD,
     }
 )
+#: Signals that stop a job. They stop the tracer when they have stopped the command, and only then: a command
+#: may catch or ignore them, and the shell must see what it would see without us.
+_STOPPING = frozenset({signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU})
+#: How often a command that has not executed its program yet is looked at.
+_RELEASE_SECONDS = 0.02
 #: Python ignores these for itself; a command expects them as the shell would leave them.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
@@ -68,9 +74,24 @@ class Signals:
     def __init__(self) -> None:
         self.original = signal.pthread_sigmask(signal.SIG_BLOCK, _STEERING)
 
+    def leave_stops_to_the_command(self) -> None:
+        """From now on the tracer stops when the command does, not when the terminal says so."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPPING)
+
+    def stop_by(self, number: int) -> None:
+        """Stop as the command was stopped by signal ``number``; returns when somebody continued us."""
+        while signal.sigtimedwait(_STOPPING, 0) is not None:
+            pass  # the terminal's, who sent it to both of us: once is enough
+        blocked = number in _STOPPING
+        if blocked:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
+        signal.raise_signal(number)
+        if blocked:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {number})
+
     def wait(self, seconds: float) -> signal.struct_siginfo | None:
         """The next signal, or None after ``seconds``."""
-        return signal.sigtimedwait(_STEERING, seconds)
+        return signal.sigtimedwait(_STEERING | _STOPPING, seconds)
 
     def interrupted(self) -> int | None:
         """A waiting signal that ends commands, without taking it."""
@@ -81,7 +102,7 @@ class Signals:
 
     def restore(self) -> None:
         """Give the signals back. Those still waiting had been meant for the command, which is gone."""
-        while signal.sigtimedwait(_STEERING, 0) is not None:
+        while self.wait(0) is not None:
             pass
         signal.pthread_sigmask(signal.SIG_SETMASK, self.original)
 
@@ -98,6 +119,7 @@ class Command:
     ) -> None:
         self.argv = tuple(command)
         self.status: int | None = None
+        self._stopped_by: int | None = None
         self._signals = signals
         go_read, self._go = os.pipe()
         self._error, error_write = os.pipe()
@@ -131,14 +153,18 @@ class Command:
 
     def release(self) -> None:
         """Let the command run. Returns once it was executed; raises TraceError (126, 127) where not."""
+        self._signals.leave_stops_to_the_command()
         with contextlib.suppress(BrokenPipeError):  # killed while it waited: poll() will tell
             os.write(self._go, b"+")
         os.close(self._go)
+        while not select.select([self._error], [], [], _RELEASE_SECONDS)[0] and not self.poll():
+            self.follow_stop()
         answer = os.read(self._error, _ERRNO.size)
         os.close(self._error)
         if not answer:
             return
-        os.waitpid(self.pid, 0)
+        if self.status is None:
+            os.waitpid(self.pid, 0)
         code = _ERRNO.unpack(answer)[0]
         exit_code = EXIT_NOT_FOUND if code == 2 else EXIT_NOT_EXECUTABLE
         raise TraceError(f"{self.argv[0]}: {os.strerror(code)}", exit_code)
@@ -152,10 +178,23 @@ class Command:
     def poll(self) -> bool:
         """Whether the command has ended; ``status`` then holds its wait status."""
         if self.status is None:
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
+            pid, status = os.waitpid(self.pid, os.WNOHANG | os.WUNTRACED)
+            if pid and os.WIFSTOPPED(status):
+                self._stopped_by = os.WSTOPSIG(status)
+            elif pid:
                 self.status = status
         return self.status is not None
+
+    def follow_stop(self) -> None:
+        """Where the command was found stopped, stop too: the shell sees its job stopped, as without us.
+
+        To be called when all that was recorded up to then has been dealt with: a command that the tracer
+        itself had stopped for a moment runs again by then. Whoever continues the tracer alone continues the
+        command (:meth:`pass_on`).
+        """
+        number, self._stopped_by = self._stopped_by, None
+        if number is not None and self._is_stopped():
+            self._signals.stop_by(number)
 
     def _is_stopped(self) -> bool:
         try:

@@ -334,6 +334,7 @@ def _run(
     except Exception as error:
         sink.failure = sink.failure or f"{type(error).__name__}: {error}"
         while not target.poll():
+            target.follow_stop()
             info = signals.wait(DRAIN_SECONDS)
             if info is not None:
                 target.pass_on(info)
@@ -358,6 +359,7 @@ def _drain_until_end(
             sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())
             next_counters = now + _COUNTERS_SECONDS
         sink.flush(now=now)
+        target.follow_stop()
         info = signals.wait(0 if sink.received - received > _BUSY_RECORDS else DRAIN_SECONDS)
         received = sink.received
         if info is not None:
