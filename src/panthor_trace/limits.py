@@ -70,6 +70,13 @@ class Bound:
 BOUNDS: tuple[Bound, ...] = (
     Bound("heap-chunks", "chunks of a tiler heap", "heap", "", "max_chunks of TILER_HEAP_CREATE"),
     Bound("va", "GPU addresses mapped", "VM", "bytes", "user_va_range VM_CREATE answered with"),
+    Bound(
+        "panvk-va",
+        "GPU addresses of panvk's own",
+        "VM",
+        "bytes",
+        "from PANVK_VA_RESERVE_BOTTOM to 4 GiB, panvk_vX_device.c; model/addresses.py",
+    ),
     Bound("mappings", "memory mappings", "process", "", "vm.max_map_count; lines of /proc/PID/maps"),
     Bound("memory-cgroup", "memory cgroup", "group", "bytes", "memory.max, memory.current, memory.peak"),
     Bound("memory", "memory of the machine", "machine", "bytes", "MemTotal, MemAvailable of /proc/meminfo"),

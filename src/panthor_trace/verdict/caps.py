@@ -8,7 +8,9 @@ from collections.abc import Iterator
 import pandas as pd
 
 from ..limits import BOUNDS, LIMITS, Bound
+from ..model.addresses import own_addresses
 from ..model.lifetimes import living
+from . import wording
 from .case import Case
 from .verdict import CapUse
 
@@ -81,6 +83,16 @@ def _addresses(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
         limit = None if pd.isna(vm["user_va_range"]) else int(vm["user_va_range"])
         value = int(used.get((vm["file"], vm["vm_id"]), 0))
         yield CapUse(bound.name, bound.counts, _scope(vm, True), bound.unit, value, limit)
+        yield from _own_addresses(case, vm, _scope(vm, True), at_ns)
+
+
+def _own_addresses(case: Case, vm: pd.Series, scope: str, at_ns: int) -> Iterator[CapUse]:
+    """The range of a VM (a row of ``vms``) that panvk gives its own buffers addresses from."""
+    bound = _BOUNDS["panvk-va"]
+    own = own_addresses(case.tables.bos, vm, at_ns)
+    if own is not None:
+        note = f"largest gap {wording.size(own.largest_gap)}"
+        yield CapUse(bound.name, bound.counts, scope, bound.unit, own.used, own.high - own.low, note=note)
 
 
 def nearest(states: pd.DataFrame, at_ns: int, column: str, pid: int | None = None) -> pd.Series | None:

@@ -166,13 +166,26 @@ class Case:
         """Whether the command ended with a failure, or it is not known how."""
         return self.exit_code != 0 and not self.detached
 
+    def failed(self, pid: int) -> bool:
+        """Whether the command ended badly, or this process of it did: a shell may not care."""
+        return self.ended_badly or self._failed_itself(pid)
+
+    def _failed_itself(self, pid: int) -> bool:
+        table = self.tables.processes
+        status = table.loc[table["pid"] == pid, "exit_status"].dropna()
+        return bool((status != 0).any())
+
+    @cached_property
+    def failing_calls(self) -> tuple[pd.Series, ...]:
+        """The last failed Vulkan call of each process: first of those that ended badly, then the latest."""
+        last = self.vulkan_failures.groupby("pid")["vulkan_id"].last().astype("int64")
+        calls = [self.tables.vulkan.iloc[position] for position in sorted(last, reverse=True)]
+        return tuple(sorted(calls, key=lambda call: not self._failed_itself(int(call["pid"]))))
+
     @cached_property
     def failing_call(self) -> pd.Series | None:
-        """The Vulkan call that failed last: the one the program did not get over."""
-        if self.vulkan_failures.empty:
-            return None
-        position = int(self.vulkan_failures["vulkan_id"].iloc[-1])
-        return self.tables.vulkan.iloc[position]
+        """The Vulkan call most likely to be what the program did not get over."""
+        return self.failing_calls[0] if self.failing_calls else None
 
     @cached_property
     def oom_killed(self) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ import pandas as pd
 from ..limits import MIN_KERNEL_VA_BYTES
 from .caps import nearest
 from .case import Case
+from .driver_va import addresses_of
 from .verdict import Cause, LimitHit, Memory, Refusal, Verdict
 from .wording import ordinal, size
 
@@ -183,35 +184,14 @@ def _when(row: pd.Series, at_ns: int) -> str:
     return f"{(at_ns - int(row['time_ns'])) / 1e9:.2f} s before"
 
 
-#: Where panvk keeps its own buffers: below 4 GiB of GPU addresses (Mesa 26.1; seen in every trace).
-_LOW = 1 << 32
-
-
 def _driver_addresses(case: Case, verdict: Verdict) -> Iterator[str]:
-    """How much room the VM had left where the buffers of the same pool lie."""
+    """How much room was left among the addresses panvk gives its own buffers."""
     if verdict.buffer is None:
         return
-    bos, binds = case.tables.bos, case.tables.binds
-    bo = bos[bos["bo_id"] == verdict.buffer.bo_id].iloc[-1]
-    peers = bos[(bos["pid"] == bo["pid"]) & (bos["pool"] == bo["pool"]) & bos["va"].notna()]
-    at_ns = int(bo["created_ns"])
-    live = binds[(binds["pid"] == bo["pid"]) & (binds["operation"] == "map") & binds["done"]]
-    live = live[(live["exit_ns"] <= at_ns) & live["unbound_ns"].gt(at_ns).fillna(True).astype(bool)]
-    if peers.empty or live.empty:
-        return
-    low = bool((peers["va"].astype("uint64") < _LOW).all())
-    mapped = live[live["va"].astype("uint64") < _LOW] if low else live
-    where = "below 4 GiB, where the other buffers of its pool lie" if low else "in the VM"
-    used = int(mapped["size"].astype("int64").sum())
-    text = f"{size(verdict.buffer.size)} were wanted in one piece; {size(used)} are mapped {where}"
-    if low:
-        text += f", the largest piece left is {size(_largest_gap(mapped))}"
-    yield text
-
-
-def _largest_gap(mapped: pd.DataFrame) -> int:
-    """The largest stretch below ``_LOW`` that no row of ``mapped`` covers any of."""
-    ends, largest = 0, 0
-    for va, length in sorted(zip(mapped["va"].astype("int64"), mapped["size"].astype("int64"), strict=True)):
-        largest, ends = max(largest, va - ends), max(ends, va + length)
-    return max(largest, _LOW - ends)
+    bos = case.tables.bos
+    own = addresses_of(case, bos[bos["bo_id"] == verdict.buffer.bo_id].iloc[-1])
+    if own is not None:
+        yield (
+            f"{size(verdict.buffer.size)} were wanted in one piece; {size(own.used)} of "
+            f"{size(own.high - own.low)} are in use, the largest piece left is {size(own.largest_gap)}"
+        )

@@ -121,10 +121,10 @@ def unbound_buffers(case: Case, requests: pd.DataFrame) -> pd.DataFrame:
     """
     bos = case.tables.bos
     made = bos[bos["ioctl_id"].isin(requests["ioctl_id"]) & bos["ret"].eq(0).fillna(False)]
-    bound = set(case.tables.binds["bo_id"].dropna().astype(int))
+    tried = set(case.tables.binds["bo_id"].dropna().astype(int))
     end = int(requests["exit_ns"].max()) if len(requests) else 0
     closed = made[made["closed_ns"].notna() & made["closed_ns"].fillna(end + 1).le(end)]
-    chosen: pd.DataFrame = closed[~closed["bo_id"].isin(bound)]
+    chosen: pd.DataFrame = closed[~closed["bo_id"].isin(tried)]
     return chosen
 
 

@@ -13,8 +13,8 @@ from ..model import Tables
 from . import wording
 from .case import Case
 from .context import in_context
+from .driver_va import driver_va
 from .facts import (
-    buffer_of,
     failing_call,
     for_good,
     process_limit,
@@ -117,8 +117,9 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
 
 
 def _vulkan_call_failed(case: Case) -> Verdict | None:
-    call = case.failing_call
-    if call is None or not case.ended_badly or recovered_later(case, call):
+    calls = (call for call in case.failing_calls if case.failed(int(call["pid"])))
+    call = next((call for call in calls if not recovered_later(case, call)), None)
+    if call is None:
         return None
     inside = case.requests_inside(call)
     if inside["failed"].any():
@@ -140,21 +141,13 @@ def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd
     )
     lost = call["result_name"] == "VK_ERROR_DEVICE_LOST"
     unbound = unbound_buffers(case, looked_at)
-    buffer = buffer_of(unbound.iloc[-1]) if len(unbound) else None
+    if len(unbound) and not lost:
+        return driver_va(case, failing, unbound.iloc[-1], ruled_out)
     if lost:
         cause, who, why = Cause.GPU_FAULT, "GPU", "the device was lost"
-        evidence: tuple[str, ...] = (wording.call(failing),)
-    elif buffer:
-        cause, who = Cause.DRIVER_VA, "panvk"
-        why = "its own GPU address space had no room"
-        evidence = (
-            wording.call(failing),
-            f"a buffer of {wording.size(buffer.size)} was made and closed there without being bound",
-        )
     else:
         cause, who = Cause.DRIVER_INTERNAL, "panvk" if case.used_panthor else "the Vulkan driver"
         why = "it gave up by itself"
-        evidence = (wording.call(failing),)
     return Verdict(
         cause=cause,
         kernel_cap=KernelCap.NO,
@@ -162,17 +155,17 @@ def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd
         headline=f"{who} refused, {why}: {wording.call(failing)}",
         confidence=Confidence.MEDIUM,
         failing_call=failing,
-        buffer=buffer if cause is Cause.DRIVER_VA else None,
-        evidence=evidence,
+        evidence=(wording.call(failing),),
         ruled_out=ruled_out,
         losses=case.losses,
     )
 
 
 def _program_gave_up(case: Case) -> Verdict | None:
-    if case.memory_exceptions.empty or not case.ended_badly:
+    of_failed = case.memory_exceptions["pid"].map(lambda pid: case.failed(int(pid))).astype(bool)
+    if not of_failed.any():
         return None
-    thrown = case.memory_exceptions.iloc[-1]
+    thrown = case.memory_exceptions[of_failed].iloc[-1]
     return _absence(
         case,
         Verdict(
