@@ -90,3 +90,16 @@ def test_ggml_throws_what_it_catches_itself(tmp_path: Path) -> None:
     assert analysis.verdict.cause is Cause.CLEAN
     assert any("exit status 1" in fact for fact in analysis.verdict.evidence)
     assert "std::runtime_error" in set(analysis.tables.failures["error"])
+
+
+def test_ggmls_own_limit_is_the_programs(tmp_path: Path) -> None:
+    """ggml throws vk::OutOfDeviceMemoryError by itself where a buffer exceeds its limit: no call fails."""
+    root = roots.native_root(_say).path / "root"
+    command = native_command(["env", "GGML_VK_FORCE_MAX_BUFFER_SIZE=100000", *BENCH], say=_say)
+    done = trace(tmp_path / "trace", "--root", root, "--no-csv", "--", *command)
+    assert done.returncode == 1
+    assert "exceeds device buffer size limit" in done.stderr
+    verdict = analyse(tmp_path / "trace").verdict
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.APPLICATION, KernelCap.NO)
+    assert verdict.refused_by == "program"
+    assert any("vk::OutOfDeviceMemoryError" in fact for fact in verdict.evidence)

@@ -237,10 +237,12 @@ class SyntheticTrace:
         record = self._new(RecordType.PROCESS, self._tick())
         record["event"], record["child"] = ProcessEvent.FORK, child
 
-    def process(self, event: ProcessEvent, path: str = "") -> None:
-        """The process executes a file, or exits."""
+    def process(self, event: ProcessEvent, path: str = "", *, status: int = 0) -> None:
+        """The process executes a file, or exits with ``status``."""
         record = self._new(RecordType.PROCESS, self._tick())
         record["event"], record["path"] = event, path.encode()
+        if event == ProcessEvent.EXIT:
+            record["child"] = status << 8  # as wait() has it
 
     def oom_kill(self) -> None:
         """The out-of-memory killer ends the process."""

@@ -11,7 +11,7 @@ import pytest
 
 from panthor_trace.model import build
 from panthor_trace.trace.reader import Trace
-from panthor_trace.trace.schema import Counter, RecordType
+from panthor_trace.trace.schema import Counter, ProcessEvent, RecordType
 from panthor_trace.verdict import Cause, Confidence, KernelCap, Verdict, judge
 
 from .synthetic import EBUSY, ENOMEM, OUT_OF_DEVICE_MEMORY, SyntheticTrace
@@ -285,3 +285,45 @@ def test_a_hundred_thousand_refusals_are_judged_at_once() -> None:
     assert verdict.refusal is not None
     assert verdict.refusal.count == 100_000
     assert time.process_time() - start < 10
+
+
+def in_background(run: SyntheticTrace, pid: int, *, granted_later: bool, status: int) -> None:
+    """Another process of the command: a refused allocation, one more that is granted or not, its end."""
+    run.fork(pid)
+    ours, run.pid, run.tid = run.pid, pid, pid
+    with run.vulkan("vkAllocateMemory", 1, result=OUT_OF_DEVICE_MEMORY):
+        run.bo_create(4096, error=ENOMEM)
+    if granted_later:
+        with run.vulkan("vkAllocateMemory", 1):
+            run.vm_bind((run.bo_create(4096), 4096))
+    run.process(ProcessEvent.EXIT, status=status)
+    run.pid = run.tid = ours
+
+
+def test_process_that_failed_is_judged_though_the_shell_did_not_care() -> None:
+    run = begun()
+    in_background(run, 101, granted_later=False, status=1)
+    verdict = verdict_of(run.finish(0))
+    assert verdict.cause is Cause.KERNEL_MEMORY
+    assert verdict.failing_call is not None
+    assert verdict.failing_call.pid == 101
+
+
+def test_recovery_of_one_process_does_not_hide_the_failure_of_another() -> None:
+    run = begun()
+    in_background(run, 101, granted_later=False, status=1)
+    in_background(run, 102, granted_later=True, status=0)
+    verdict = verdict_of(run.finish(0))
+    assert verdict.failing_call is not None
+    assert verdict.failing_call.pid == 101
+
+
+def test_exception_of_a_process_that_ended_well_is_not_the_end() -> None:
+    run = begun()
+    run.fork(101)
+    run.pid = run.tid = 101
+    run.throw("N2vk22OutOfDeviceMemoryErrorE")
+    run.process(ProcessEvent.EXIT, status=0)
+    assert verdict_of(run.finish(0)).cause is Cause.CLEAN
+    run.process(ProcessEvent.EXIT, status=1)
+    assert verdict_of(run.finish(0)).cause is Cause.APPLICATION
