@@ -25,6 +25,6 @@ int exception_thrown(struct pt_regs *ctx)
 		count(COUNTER_FAULTED);
 	}
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	record_stack(ctx, RECORD_EXCEPTION, 0, PT_REGS_PARM2(ctx), now);
+	record_stack_of(ctx, RECORD_EXCEPTION, 0, PT_REGS_PARM2(ctx), now, return_address(ctx));
 	return 0;
 }

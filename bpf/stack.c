@@ -4,6 +4,9 @@
  * loaded, also when the process is gone by the time somebody looks. The kernel follows frame
  * pointers, which arm64's compilers keep; without them (most of x86_64) the first frames are all
  * there is.
+ *
+ * At the first instruction of a function its caller's frame is not linked yet: the chain then leads
+ * past the caller, whose return address has to be told.
  */
 #define BPF_F_USER_STACK    (1ULL << 8)
 #define BPF_F_USER_BUILD_ID (1ULL << 11)
@@ -20,7 +23,9 @@ struct stack_site {
 
 BPF_HASH(stack_sites, struct stack_site, u32, 4096);
 
-static __always_inline void record_stack(void *ctx, u32 of, u64 what, s64 error, u64 enter_ns)
+/* `caller` is the return address at a function's first instruction, 0 anywhere else. */
+static __always_inline void record_stack_of(void *ctx, u32 of, u64 what, s64 error, u64 enter_ns,
+                                            u64 caller)
 {
 	struct stack_site site = {};
 	struct stack_record *record;
@@ -47,8 +52,38 @@ static __always_inline void record_stack(void *ctx, u32 of, u64 what, s64 error,
 	}
 	fill_head(&record->head, RECORD_STACK, 0, enter_ns);
 	record->of = of;
-	bytes = bpf_get_stack(ctx, record->frame, sizeof(record->frame),
-	                      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	if (caller) {
+		bytes = bpf_get_stack(ctx, &record->frame[1],
+		                      sizeof(record->frame) - sizeof(record->frame[0]),
+		                      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+		record->frame[0] = record->frame[1];
+		__builtin_memset(&record->frame[1], 0, sizeof(record->frame[1]));
+		record->frame[1].status = FRAME_ADDRESS;
+		record->frame[1].offset = caller;
+		if (bytes > 0)
+			bytes += sizeof(struct stack_frame);
+	} else {
+		bytes = bpf_get_stack(ctx, record->frame, sizeof(record->frame),
+		                      BPF_F_USER_STACK | BPF_F_USER_BUILD_ID);
+	}
 	record->frames = bytes > 0 ? bytes / sizeof(struct stack_frame) : 0;
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+}
+
+static __always_inline void record_stack(void *ctx, u32 of, u64 what, s64 error, u64 enter_ns)
+{
+	record_stack_of(ctx, of, what, error, enter_ns, 0);
+}
+
+/* The return address at the first instruction of a function. */
+static __always_inline u64 return_address(const struct pt_regs *ctx)
+{
+#if defined(__TARGET_ARCH_x86) || defined(__x86_64__)
+	u64 address = 0;
+
+	bpf_probe_read_user(&address, sizeof(address), (void *)PT_REGS_SP(ctx));
+	return address;
+#else
+	return ctx->regs[30];
+#endif
 }

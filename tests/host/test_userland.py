@@ -190,6 +190,14 @@ def test_failing_vulkan_call_and_exception_have_their_stacks(tmp_path: Path, wor
     assert Elf(runtime).function_at(int(frames["offset"].iloc[0])) == Symbol("__cxa_throw", 0)
 
 
+def test_who_threw_is_the_second_frame_of_an_exception(tmp_path: Path) -> None:
+    """At the first instruction of __cxa_throw the frame pointer is that of its caller's caller."""
+    thrower = compiled(PROGRAMS / "thrower.cc", tmp_path, FRAMES)
+    trace(tmp_path / "trace", *NULL, thrower, "linger")
+    (names,) = symbols(analyse(tmp_path / "trace"), "exception")
+    assert names[:3] == ["__cxa_throw", "gives_up", "main"]
+
+
 def test_same_failure_over_and_over_is_cut_off_and_counted(tmp_path: Path, work: Path) -> None:
     analysis = analysed(tmp_path / "trace", *NULL, work / "refused", "200")
     assert len(analysis.tables.failures) == 200

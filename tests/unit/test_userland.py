@@ -224,6 +224,24 @@ def test_refused_mapping_with_its_stack() -> None:
     assert frames["address"].iloc[1] == (1 << 63) + 1
 
 
+@pytest.mark.parametrize(("offset", "depths"), [(0x200, [0, 1]), (0x300, [0, 1, 2])])
+def test_caller_that_the_kernel_has_found_too_is_there_once(offset: int, depths: list[int]) -> None:
+    thrown = record(RecordType.EXCEPTION, 7, 10)
+    stack = record(RecordType.STACK, 7, 10, of=RecordType.EXCEPTION, frames=3)
+    stack["frame"]["status"][:3] = FrameStatus.BUILD_ID, FrameStatus.ADDRESS, FrameStatus.BUILD_ID
+    stack["frame"]["build_id"][[0, 2]] = np.frombuffer(b"\xab" * 20, np.uint8)
+    stack["frame"]["offset"][:3] = 0x100, 0x7000_0200, offset
+    known: dict[str, object] = {
+        "pid": 7, "seen_ns": 5, "start": 0x7000_0000, "end": 0x7000_1000, "offset": 0, "device": 1,
+        "inode": 1, "path": "/x.so", "soname": "x.so", "build_id": "ab" * 20,
+    }  # fmt: skip
+    rows = {RecordType.EXCEPTION: [thrown], RecordType.STACK: [stack]}
+    frames = build(trace_of(rows, modules=[known])).stacks
+    assert frames["depth"].tolist() == depths
+    assert frames["offset"].tolist() == [0x100, 0x200, 0x300][: len(depths)]
+    assert set(frames["module"]) == {"/x.so"}
+
+
 def test_library_whose_process_had_ended_is_known_from_another_or_not_at_all() -> None:
     made = {"ret": 0x7000_0000_0000, "length": 4096, "kind": MappingKind.LIBRARY, "device": 1}
     first = record(RecordType.MAPPING, 7, 10, inode=100, **made)

@@ -39,9 +39,10 @@ def stacks(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
     rows: list[dict[str, object]] = []
     for stack_id, record in enumerate(records):  # a few dozen, of at most 48 frames
         pid = int(record["head"]["tgid"])
+        own: list[dict[str, object]] = []
         for depth, frame in enumerate(record["frame"][: int(record["frames"])]):
             status, value = int(frame["status"]), int(frame["offset"])
-            row: dict[str, object] = {"stack_id": stack_id, "depth": depth}
+            row: dict[str, object] = {}
             if status == FrameStatus.BUILD_ID:
                 build_id = frame["build_id"].tobytes().hex()
                 row |= {"build_id": build_id, "offset": value, "module": by_build_id.get(build_id)}
@@ -53,7 +54,8 @@ def stacks(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
                     row |= _mapped(trace, pid, value)
             else:
                 continue
-            rows.append(row)
+            own.append(row)
+        rows += [{"stack_id": stack_id, "depth": depth, **row} for depth, row in enumerate(_once(own))]
     # As objects first: an address is not what it was after having been a float.
     frames = pd.DataFrame(rows, columns=_FRAME_COLUMNS, dtype=object)
     types: dict[str, Any] = {
@@ -66,6 +68,17 @@ def stacks(trace: Trace) -> tuple[pd.DataFrame, pd.DataFrame]:
     for column in types:
         frames[column] = frames[column].where(frames[column].notna(), pd.NA)
     return frames.astype(types), heads
+
+
+def _once(frames: list[dict[str, object]]) -> list[dict[str, object]]:
+    """The frames without a caller that is there twice.
+
+    The recorder puts the caller of a function that had just been entered between the first frame and the
+    second, by address; some kernels (x86_64, 6.11 on) have it there themselves.
+    """
+    place = [(frame.get("build_id"), frame.get("offset")) for frame in frames[1:3]]
+    twice = len(place) == 2 and place[0] == place[1] and "address" in frames[1]
+    return frames[:1] + frames[2:] if twice else frames
 
 
 def _key(row: Mapping[str, Any]) -> tuple[object, int, bool]:

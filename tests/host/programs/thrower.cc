@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Throws and catches vk::OutOfDeviceMemoryError, then ends with status 5.
+// Throws and catches vk::OutOfDeviceMemoryError, then ends with status 5; later with an argument.
 #include <stdexcept>
+#include <unistd.h>
 
 namespace vk
 {
@@ -9,11 +10,18 @@ struct OutOfDeviceMemoryError : std::runtime_error {
 };
 } // namespace vk
 
-int main()
+extern "C" __attribute__((noinline)) void gives_up()
+{
+	throw vk::OutOfDeviceMemoryError();
+}
+
+int main(int argc, char **)
 {
 	try {
-		throw vk::OutOfDeviceMemoryError();
+		gives_up();
 	} catch (const std::exception &) {
+		if (argc > 1)
+			usleep(500000);
 		return 5;
 	}
 }
