@@ -17,12 +17,27 @@
 /* What a `pointees` entry says about an ioctl's argument. */
 #define POINTEE_ARRAY  (1 << 8)
 #define POINTEE_STRING (2 << 8)
+#define POINTEE_POINTS (4 << 8)
 #define POINTEE_OFFSET 0xff
+
+/* As many points of sync objects as one array record holds, 8 bytes each, and behind them the
+   objects' handles, 4 bytes each. */
+#define POINTS        16
+#define HANDLES_PLACE (POINTS * 8)
 
 struct obj_array {
 	u32 stride;
 	u32 count;
 	u64 array;
+};
+
+/* The head of struct drm_syncobj_timeline_wait. */
+struct points_wait {
+	u64 handles;
+	u64 points;
+	s64 timeout;
+	u32 count;
+	u32 flags;
 };
 
 struct ioctl_in_flight {
@@ -131,6 +146,39 @@ static __always_inline u32 record_array(u64 address, u64 total, u64 enter_ns)
 	return flags ? FLAG_ARRAY_CUT : 0;
 }
 
+/* Which points of which sync objects are waited for. */
+static __always_inline u32 record_points(u64 place, u64 enter_ns)
+{
+	struct array_record *record;
+	struct points_wait wait = {};
+	long error = 0;
+	u64 number;
+
+	if (bpf_probe_read_user(&wait, sizeof(wait), (void *)place))
+		return FLAG_ARRAY_CUT;
+	number = wait.count;
+	/* Kept apart from where it was read to: the verifier forgets what it learned of memory. */
+	asm volatile("" : "+r"(number));
+	record = number <= POINTS ? events.ringbuf_reserve(sizeof(struct array_record)) : NULL;
+	if (!record) {
+		count(COUNTER_LOST_ARRAY);
+		return FLAG_ARRAY_CUT;
+	}
+	__builtin_memset(record->bytes, 0, ARRAY_BYTES);
+	/* Without points it is a wait for what is not a timeline: point 0. */
+	if (wait.points)
+		error = bpf_probe_read_user(record->bytes, number * 8, (void *)wait.points);
+	error |=
+	    bpf_probe_read_user(record->bytes + HANDLES_PLACE, number * 4, (void *)wait.handles);
+	fill_head(&record->head, RECORD_ARRAY, error ? FLAG_FAULT_BEFORE : 0, enter_ns);
+	record->offset = 0;
+	record->length = ARRAY_BYTES;
+	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (error)
+		count(COUNTER_FAULTED);
+	return error ? FLAG_ARRAY_CUT : 0;
+}
+
 static __always_inline void record_pointee(struct ioctl_in_flight *call)
 {
 	u32 nr = IOC_NR(call->cmd);
@@ -150,6 +198,9 @@ static __always_inline void record_pointee(struct ioctl_in_flight *call)
 		call->array_bytes = array.stride * array.count;
 		call->flags |=
 		    record_array(array.array, (u64)array.stride * array.count, call->enter_ns);
+	} else if (*pointee & POINTEE_POINTS) {
+		call->array_bytes = ARRAY_BYTES;
+		call->flags |= record_points(place, call->enter_ns);
 	} else {
 		struct array_record *record;
 		u64 string = 0;

@@ -156,7 +156,8 @@ struct ioctl_record {
 	u64 file;
 };
 
-/* Part of the array an ioctl's argument points to, as it was at entry; same tid and enter_ns. */
+/* Part of the array an ioctl's argument points to, as it was at entry; same tid and enter_ns. Of a
+   SYNCOBJ_TIMELINE_WAIT the points, 16 of 8 bytes, then the handles, 16 of 4. */
 struct array_record {
 	struct record_head head;
 	u32 offset;

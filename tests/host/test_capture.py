@@ -46,6 +46,17 @@ def test_bind_operations_are_complete_or_counted(tmp_path: Path, ioctls: Path) -
     assert dict(analysis.verdict.losses) == {"lost_array": 1}
 
 
+def test_points_of_a_timeline_wait_are_recorded_with_their_handles(tmp_path: Path, ioctls: Path) -> None:
+    analysis = analysed(tmp_path / "trace", *NODE, ioctls, "/dev/null", "points")
+    three, most = analysis.trace.of(RecordType.ARRAY)["bytes"]
+    assert three[:128].view("<u8").tolist() == [101, 102, 103] + [0] * 13
+    assert three[128:].view("<u4").tolist() == [1, 2, 3] + [0] * 13
+    assert most[:128].view("<u8").tolist() == list(range(101, 117))
+    assert most[128:].view("<u4").tolist() == list(range(1, 17))
+    assert analysis.tables.ioctls["cut"].tolist() == [False, False, True]
+    assert dict(analysis.verdict.losses) == {"lost_array": 1}
+
+
 def test_same_numbers_on_another_device_are_not_panthors(tmp_path: Path, ioctls: Path) -> None:
     assert analysed(tmp_path / "trace", *NODE, ioctls, "/dev/zero").tables.ioctls.empty
 

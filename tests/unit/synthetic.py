@@ -41,6 +41,8 @@ SIZES = {
     "GROUP_SUBMIT": 24,
     "TILER_HEAP_CREATE": 40,
     "SYNCOBJ_WAIT": 40,
+    "SYNCOBJ_TRANSFER": 32,
+    "SYNCOBJ_TIMELINE_WAIT": 48,
 }
 OP_BYTES = 48
 
@@ -201,10 +203,37 @@ class SyntheticTrace:
         with self.vulkan(name, *args, result=result):
             pass
 
+    def group_submit(self) -> None:
+        """A GROUP_SUBMIT of one stream."""
+        stream = np.zeros(1, "<u4,<u4,<u8,<u4,<u4,<u4,<u4,<u8")
+        stream["f1"] = 800
+        arguments = {"group_handle": 1, "queue_submits_stride": 40, "queue_submits_count": 1}
+        self.ioctl("GROUP_SUBMIT", arguments, array=stream.tobytes())
+
+    def signal(self, handle: int, point: int) -> None:
+        """What was submitted last is to reach a point of a timeline sync object."""
+        self.ioctl("SYNCOBJ_TRANSFER", {"src_handle": 1, "dst_handle": handle, "dst_point": point})
+
+    def wait_points(self, *points: tuple[int, int], flags: int = 3, first: int = 0, error: int = 0) -> None:
+        """A SYNCOBJ_TIMELINE_WAIT for points, each of (handle, point)."""
+        raw = b"".join(point.to_bytes(8, "little") for _, point in points).ljust(128, b"\0")
+        raw += b"".join(handle.to_bytes(4, "little") for handle, _ in points).ljust(64, b"\0")
+        arguments = {"count_handles": len(points), "flags": flags}
+        self.ioctl("SYNCOBJ_TIMELINE_WAIT", arguments, {"first_signaled": first}, ret=-error, array=raw)
+
     def submit(
-        self, queue: int, *command_buffers: int, fence: int = 0, second: bool = False, groups: int = 1
+        self,
+        queue: int,
+        *command_buffers: int,
+        fence: int = 0,
+        second: bool = False,
+        groups: int = 1,
+        signals: Sequence[tuple[int, int]] = (),
     ) -> None:
-        """A vkQueueSubmit (or vkQueueSubmit2) of one struct, with ``groups`` GROUP_SUBMITs inside."""
+        """A vkQueueSubmit (or vkQueueSubmit2) of one struct, with ``groups`` GROUP_SUBMITs inside.
+
+        It ``signals`` points of timeline sync objects, each of (handle, point).
+        """
         name = "vkQueueSubmit2" if second else "vkQueueSubmit"
         with self.vulkan(name, queue, 1, 0xABC, fence):
             enter = int(self.records[RecordType.VULKAN][-1]["head"]["enter_ns"])
@@ -212,13 +241,9 @@ class SyntheticTrace:
             handles = (handle.to_bytes(8, "little") for handle in command_buffers)
             self._array(enter, b"".join(padding[0] + handle + padding[1] for handle in handles))
             for _ in range(groups):
-                stream = np.zeros(1, "<u4,<u4,<u8,<u4,<u4,<u4,<u4,<u8")
-                stream["f1"] = 800
-                self.ioctl(
-                    "GROUP_SUBMIT",
-                    {"group_handle": 1, "queue_submits_stride": 40, "queue_submits_count": 1},
-                    array=stream.tobytes(),
-                )
+                self.group_submit()
+            for handle, point in signals:
+                self.signal(handle, point)
 
     def mmap(self, size: int, *, offset: int = 0, error: int = 0, maps: int = 0) -> None:
         """An mmap() of the node, after which the process has ``maps`` mappings (0: not known)."""

@@ -14,6 +14,7 @@ DEFAULT_RING_UNITS = 2048
 
 _POINTEE_ARRAY = 1 << 8
 _POINTEE_STRING = 2 << 8
+_POINTEE_POINTS = 4 << 8
 
 
 def bpf_directory() -> Path:
@@ -39,11 +40,13 @@ def vulkan_rows() -> str:
 def pointee_table() -> dict[int, int]:
     """Contents of the ``pointees`` map: by ioctl number, where the argument points to an array or string."""
     table = {}
-    for ioctl in ioctls.PANTHOR:
+    for ioctl in ioctls.BY_NUMBER.values():
         if ioctl.array is not None:
             table[ioctl.number] = _POINTEE_ARRAY | ioctl.array
         elif ioctl.string is not None:
             table[ioctl.number] = _POINTEE_STRING | ioctl.string
+        elif ioctl.points is not None:
+            table[ioctl.number] = _POINTEE_POINTS | ioctl.points
     return table
 
 

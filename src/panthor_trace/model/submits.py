@@ -14,6 +14,7 @@ from .buffers import arrays_of
 from .lifetimes import latest
 from .lookup import look_up
 from .requests import arguments
+from .timelines import by_timeline
 
 SUBMITTING = ("vkQueueSubmit", "vkQueueSubmit2")
 #: Calls whose success says that all that was submitted to the queue, or the device, before is done.
@@ -45,7 +46,12 @@ def submits(
     frame = _with_group_submits(frame, kernel)
     carried = _carried(trace, calls, called, frame)
     frame["command_buffers"] = _count(carried, frame["submit_id"])
-    frame = frame.join(_done(trace, calls, frame))
+    told = [
+        _by_fence(trace, calls, frame),
+        _by_idle(calls, frame),
+        by_timeline(trace, calls, ioctl_table, records, frame),
+    ]
+    frame = frame.join(_done(frame, pd.concat(told, ignore_index=True)))
     names = ["submit_id", "kind", "pid", "tid", "enter_ns", "exit_ns", "vulkan_id", "ioctl_id", "queue"]
     names += ["fence", "command_buffers", "cut", "result", "group_submits", "first_group_submit"]
     names += ["streams", "stream_bytes", "done_ns", "done_by"]
@@ -106,21 +112,21 @@ def _carried(trace: Trace, calls: pd.DataFrame, called: pd.DataFrame, frame: pd.
     )
 
 
-def _done(trace: Trace, calls: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
-    """When each submit was seen to be done, and what said so.
+def _done(frame: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
+    """When each submit was seen to be done, and what said so, by the answers ``told``.
 
     A fence says so of its submit and of all before it on the queue (Vulkan 1.3, 7.3 "Fence signal
-    operations"); so does a wait for the queue or device to be idle. ``done_ns`` is when the program was told:
-    the GPU was done some time before.
+    operations"), and so does a semaphore (7.4.1); so does a wait for the queue or device to be idle.
+    ``done_ns`` is when the program was told: the GPU was done some time before. What was submitted to the
+    kernel outside of all probed calls has no queue, and only its own answers.
     """
-    told = pd.concat([_by_fence(trace, calls, frame), _by_idle(calls, frame)], ignore_index=True)
+    told = told.sort_values("done_ns", kind="stable").drop_duplicates("submit_id")
     result = pd.DataFrame(
         {"done_ns": pd.Series(pd.NA, index=frame.index, dtype="Int64"), "done_by": pd.Series("", frame.index)}
     )
     for _, rows in frame[frame["kind"] == "vulkan"].groupby(["pid", "queue"]):
         # At each submit of the queue: the earliest of the answers about it or a later one.
-        of_queue = told[told["submit_id"].isin(rows["submit_id"])].sort_values("done_ns", kind="stable")
-        of_queue = of_queue.drop_duplicates("submit_id").set_index("submit_id").reindex(rows["submit_id"])
+        of_queue = told.set_index("submit_id").reindex(rows["submit_id"])
         times = of_queue["done_ns"].fillna(np.inf).to_numpy(float)[::-1]
         earliest = np.minimum.accumulate(times)
         own = times == earliest
@@ -131,6 +137,9 @@ def _done(trace: Trace, calls: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFram
         exact = of_queue["done_ns"].to_numpy()[::-1][source]
         result.loc[rows.index, "done_ns"] = pd.array(exact, dtype="Int64")[::-1]
         result.loc[rows.index, "done_by"] = np.where(known, says, "")[::-1]
+    alone = told[told["submit_id"].isin(frame.loc[frame["kind"] == "kernel", "submit_id"])]
+    for name in ("done_ns", "done_by"):  # a submit's id is its row's number
+        result.loc[alone["submit_id"].astype("int64"), name] = alone[name].to_numpy()
     return result
 
 

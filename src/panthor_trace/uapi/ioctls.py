@@ -38,6 +38,9 @@ class Field:
 class Ioctl:
     """One ioctl. ``array`` and ``string`` are the offsets of what the argument points to, if anything.
 
+    ``points`` is where the argument of a wait has its pointers to handles and points of sync objects, their
+    number and more, as struct drm_syncobj_timeline_wait does.
+
     ``ordinary`` holds the errnos that are part of normal operation (polling, probing), not failures.
     """
 
@@ -46,6 +49,7 @@ class Ioctl:
     fields: tuple[Field, ...]
     array: int | None = None
     string: int | None = None
+    points: int | None = None
     ordinary: frozenset[int] = frozenset()
     since: str = "1.0"
 
@@ -147,12 +151,39 @@ CORE: tuple[Ioctl, ...] = (
     ),
     Ioctl(0xC4, "SYNCOBJ_RESET", _fields(("handles", 0, "u8"), ("count_handles", 8, "u4"))),
     Ioctl(0xC5, "SYNCOBJ_SIGNAL", _fields(("handles", 0, "u8"), ("count_handles", 8, "u4"))),
-    Ioctl(0xCA, "SYNCOBJ_TIMELINE_WAIT", (), ordinary=_POLLING),
+    Ioctl(
+        0xCA,
+        "SYNCOBJ_TIMELINE_WAIT",
+        _fields(
+            ("handles", 0, "u8"),
+            ("points", 8, "u8"),
+            ("timeout_nsec", 16, "i8"),
+            ("count_handles", 24, "u4"),
+            ("flags", 28, "u4"),
+            ("first_signaled", 32, "u4"),
+        ),
+        points=0,
+        ordinary=_POLLING,
+    ),
     Ioctl(0xCB, "SYNCOBJ_QUERY", ()),
-    Ioctl(0xCC, "SYNCOBJ_TRANSFER", ()),
+    Ioctl(
+        0xCC,
+        "SYNCOBJ_TRANSFER",
+        _fields(
+            ("src_handle", 0, "u4"),
+            ("dst_handle", 4, "u4"),
+            ("src_point", 8, "u8"),
+            ("dst_point", 16, "u8"),
+            ("flags", 24, "u4"),
+        ),
+    ),
     Ioctl(0xCD, "SYNCOBJ_TIMELINE_SIGNAL", ()),
     Ioctl(0xCF, "SYNCOBJ_EVENTFD", ()),
 )
+
+#: DRM_SYNCOBJ_WAIT_FLAGS_WAIT_ALL and _WAIT_AVAILABLE: for all of the points; only until they have a fence.
+SYNCOBJ_WAIT_ALL = 1 << 0
+SYNCOBJ_WAIT_AVAILABLE = 1 << 2
 
 #: Every known ioctl by number.
 BY_NUMBER = MappingProxyType({ioctl.number: ioctl for ioctl in PANTHOR + CORE})

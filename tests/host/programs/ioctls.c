@@ -5,6 +5,7 @@
  * so that a count that comes out right did not come out right by chance.
  *
  *   ioctls FILE        23 BO_CREATE of 4096·n bytes, then VM_BIND of 1, 11 and 600 operations
+ *   ioctls FILE points SYNCOBJ_TIMELINE_WAIT for 3, 16 and 17 points: 101… of handles 1…
  *   ioctls FILE other  23 BO_CREATE on a duplicated descriptor, in a thread of a child's child
  */
 #include <fcntl.h>
@@ -37,8 +38,16 @@ struct vm_bind_op {
 	struct obj_array syncs;
 };
 
-#define BO_CREATE _IOWR('d', 0x45, struct bo_create)
-#define VM_BIND   _IOWR('d', 0x43, struct vm_bind)
+struct timeline_wait {
+	uint64_t handles, points;
+	int64_t timeout;
+	uint32_t count, flags, first_signaled, pad;
+	uint64_t deadline;
+};
+
+#define TIMELINE_WAIT _IOWR('d', 0xCA, struct timeline_wait)
+#define BO_CREATE     _IOWR('d', 0x45, struct bo_create)
+#define VM_BIND       _IOWR('d', 0x43, struct vm_bind)
 
 static struct vm_bind_op ops[600];
 
@@ -56,6 +65,24 @@ static void bind(int fd, unsigned int count)
 	struct vm_bind bind = {.vm_id = 1, .ops = {sizeof(ops[0]), count, (uintptr_t)ops}};
 
 	ioctl(fd, VM_BIND, &bind);
+}
+
+static int wait_points(int fd)
+{
+	static const unsigned int counts[] = {3, 16, 17};
+	uint32_t handles[17];
+	uint64_t points[17];
+
+	for (int i = 0; i < 17; i++) {
+		handles[i] = i + 1;
+		points[i] = i + 101;
+	}
+	for (int i = 0; i < 3; i++) {
+		struct timeline_wait wait = {(uintptr_t)handles, (uintptr_t)points, 0, counts[i]};
+
+		ioctl(fd, TIMELINE_WAIT, &wait);
+	}
+	return 0;
 }
 
 static void *in_thread(void *fd)
@@ -92,7 +119,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc > 2)
-		return elsewhere(fd);
+		return strcmp(argv[2], "points") ? elsewhere(fd) : wait_points(fd);
 	for (int i = 0; i < 600; i++)
 		ops[i].size = 4096ull * (i + 1);
 	create(fd);
