@@ -223,6 +223,8 @@ def test_mappings_of_the_node_are_recorded_and_their_refusal_is_the_cause(tmp_pa
     assert verdict.refusal is not None
     assert (verdict.refusal.ioctl, verdict.refusal.size) == ("mmap", 512 << 20)
     assert any("RLIMIT_AS = 256 MiB" in fact for fact in verdict.evidence)
+    (use,) = [use for use in verdict.caps if use.name == "mappings"]
+    assert (use.used, use.note) == (table.loc[table["failed"], "maps"].iloc[0], "")
     (names,) = symbols(analysis, "mmap")
     assert "mmap" in names[0]
 

@@ -41,6 +41,8 @@ def test_mapping_limit_is_named_with_its_use(traces: Path) -> None:
     assert any("of vm.max_map_count = 65530" in fact for fact in verdict.evidence)
     counted = [int(fact.split(": ")[1].split()[0]) for fact in verdict.evidence if "max_map_count" in fact]
     assert counted[0] >= 65530
+    (use,) = [use for use in verdict.caps if use.name == "mappings"]
+    assert (use.used, use.limit, use.headroom, use.note) == (counted[0], 65530, 0, "")
     verdict = analyse(traces / "mmap-address-space").verdict
     assert verdict.cause is Cause.PROCESS_LIMIT
     assert any("RLIMIT_AS" in fact for fact in verdict.evidence)
