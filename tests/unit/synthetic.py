@@ -279,6 +279,7 @@ class SyntheticTrace:
         why: str = "periodic",
         *,
         maps: int | None = 500,
+        max_map_count: int = 65530,
         available: int | None = 30 << 30,
         total: int = 32 << 30,
         cgroups: Sequence[Mapping[str, Any]] = (),
@@ -290,7 +291,7 @@ class SyntheticTrace:
                 "why": why,
                 "pid": self.pid,
                 "maps": maps,
-                "max_map_count": 65530,
+                "max_map_count": max_map_count,
                 "memory": {"total": total, "available": available, "swap_free": 0},
                 "cgroups": list(cgroups),
             }

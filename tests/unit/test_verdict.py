@@ -327,3 +327,18 @@ def test_exception_of_a_process_that_ended_well_is_not_the_end() -> None:
     assert verdict_of(run.finish(0)).cause is Cause.CLEAN
     run.process(ProcessEvent.EXIT, status=1)
     assert verdict_of(run.finish(0)).cause is Cause.APPLICATION
+
+
+@pytest.mark.parametrize(("lowered_to", "met"), [(500, 500), (1000, None)])
+def test_limit_of_mappings_is_the_one_at_the_refusal(lowered_to: int, met: int | None) -> None:
+    """A sysctl that was changed while the recording ran: what the first snapshot saw does not matter."""
+    run = begun()
+    run.state()
+    run.state("failure", max_map_count=lowered_to)
+    with run.vulkan("vkCreateDescriptorPool", 1, result=-1):
+        handle = run.bo_create(1 << 16)
+        run.mmap(1 << 16, error=ENOMEM, maps=501)
+        run.bo_close(handle)
+    refusal = verdict_of(run.finish(1)).refusal
+    assert refusal is not None
+    assert (refusal.limit.value if refusal.limit else None) == met

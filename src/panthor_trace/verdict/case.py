@@ -187,6 +187,14 @@ class Case:
         """The Vulkan call most likely to be what the program did not get over."""
         return self.failing_calls[0] if self.failing_calls else None
 
+    def max_map_count(self, at_ns: int) -> int | None:
+        """vm.max_map_count as the snapshot nearest to ``at_ns`` has it, or as it was at the start."""
+        known = self.tables.states.dropna(subset=["max_map_count"])
+        if len(known):
+            return int(known["max_map_count"].iloc[int((known["time_ns"] - at_ns).abs().argmin())])
+        first = self.meta.get("machine", {}).get("max_map_count")
+        return None if first is None else int(first)
+
     @cached_property
     def oom_killed(self) -> tuple[int, ...]:
         """Traced processes the kernel's out-of-memory killer ended."""

@@ -169,12 +169,12 @@ def process_limit(case: Case, row: pd.Series) -> LimitHit | None:
     """Which of its own limits a refused request (row of ``requests``) met; None where no number shows one."""
     if row["name"] not in ("mmap", "munmap"):
         return _DESCRIPTOR_LIMITS.get(str(row["errno"]))
-    most = case.meta.get("machine", {}).get("max_map_count")
+    most = case.max_map_count(int(row["exit_ns"]))
     maps = _optional(row.get("maps"))
     # mmap() is refused when there are more than that, what splits a mapping when there are as many
     # (mm/mmap.c, do_mmap; mm/vma.c, vms_gather_munmap_vmas); a mapping may be merged away meanwhile.
-    if most is not None and maps is not None and maps >= int(most):
-        return LimitHit("vm.max_map_count", int(most), "mappings of a process")
+    if most is not None and maps is not None and maps >= most:
+        return LimitHit("vm.max_map_count", most, "mappings of a process")
     limit, used = _optional(row.get("address_space_limit")), _optional(row.get("address_space"))
     if limit is not None and used is not None and used + int(row["size"]) > limit:
         return LimitHit("RLIMIT_AS", limit, "bytes of address space of the process")
@@ -183,7 +183,7 @@ def process_limit(case: Case, row: pd.Series) -> LimitHit | None:
 
 def within_process_limits(case: Case, row: pd.Series) -> bool:
     """Whether a refused mapping is known to have been within every limit of its process."""
-    known = case.meta.get("machine", {}).get("max_map_count") is not None
+    known = case.max_map_count(int(row["exit_ns"])) is not None
     counted = _optional(row.get("maps")) is not None and _optional(row.get("address_space")) is not None
     return row["name"] in ("mmap", "munmap") and known and counted and process_limit(case, row) is None
 
@@ -191,7 +191,7 @@ def within_process_limits(case: Case, row: pd.Series) -> bool:
 def process_limits(case: Case, row: pd.Series) -> list[str]:
     """How far the process was from its own limits when a mapping (row of ``mappings``) was refused."""
     facts = []
-    most = case.meta.get("machine", {}).get("max_map_count")
+    most = case.max_map_count(int(row["exit_ns"]))
     if _optional(row.get("maps")) is not None and most is not None:
         facts.append(f"mappings of the process: {row['maps']} of vm.max_map_count = {most}")
     limit = _optional(row.get("address_space_limit"))
