@@ -245,10 +245,18 @@ class SyntheticTrace:
             for handle, point in signals:
                 self.signal(handle, point)
 
-    def mmap(self, size: int, *, offset: int = 0, error: int = 0, maps: int = 0) -> None:
+    def mmap(
+        self,
+        size: int,
+        *,
+        offset: int = 0,
+        error: int = 0,
+        maps: int = 0,
+        kind: MappingKind = MappingKind.NODE,
+    ) -> None:
         """An mmap() of the node, after which the process has ``maps`` mappings (0: not known)."""
         record = self._new(RecordType.MAPPING, self._tick())
-        record["kind"], record["device"], record["fd"] = MappingKind.NODE, NODE["rdev"], self.fd
+        record["kind"], record["device"], record["fd"] = kind, NODE["rdev"], self.fd
         record["length"], record["offset"], record["maps"] = size, offset, maps
         record["ret"] = -error if error else 0x7F00_0000_0000
         record["exit_ns"] = self._tick()

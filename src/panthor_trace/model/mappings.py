@@ -44,16 +44,45 @@ def mappings(
             ],
             "ret": pd.Series(np.where(refused, records["ret"], 0), dtype="Int64"),
             "failed": refused,
-            "maps": _known(records["maps"].astype(np.uint64)),
-            "address_space": _known(records["address_space"])
-            * trace.meta.get("machine", {}).get("page_size", 4096),
-            "address_space_limit": _known(records["address_space_limit"]),
+            **_process_limits(trace, records),
         }
     )
     frame["vulkan_id"] = nullable(enclosing_calls(frame, calls))
     frame["recording_id"] = recording_of(frame, calls)
     frame["bo_id"] = _buffers(frame, ioctl_table, raw, bos)
     return frame
+
+
+def refused_libraries(trace: Trace) -> pd.DataFrame:
+    """One row an executable mapping of a file that the kernel refused; see docs/tables.md."""
+    records = trace.of(RecordType.MAPPING)
+    records = records[(records["kind"] == MappingKind.LIBRARY) & (records["ret"] < 0)]
+    records = records[records["ret"] >= -_MAX_ERRNO]
+    frame = pd.DataFrame(
+        {
+            "pid": records["head"]["tgid"].astype(np.int64),
+            "tid": records["head"]["tid"].astype(np.int64),
+            "enter_ns": records["head"]["enter_ns"].astype(np.int64),
+            "exit_ns": records["exit_ns"].astype(np.int64),
+            "name": "mmap",
+            "device": records["device"].astype(np.int64),
+            "inode": records["inode"].astype(np.int64),
+            "size": records["length"].astype(np.int64),
+            "errno": [errno_name(-int(ret)) for ret in records["ret"]],
+            **_process_limits(trace, records),
+        }
+    )
+    return frame.sort_values("enter_ns", kind="stable", ignore_index=True)
+
+
+def _process_limits(trace: Trace, records: Records) -> dict[str, pd.Series]:
+    """How far the process was from its limits on mappings as each call returned."""
+    page = trace.meta.get("machine", {}).get("page_size", 4096)
+    return {
+        "maps": _known(records["maps"].astype(np.uint64)),
+        "address_space": _known(records["address_space"]) * page,
+        "address_space_limit": _known(records["address_space_limit"]),
+    }
 
 
 def _known(values: np.ndarray) -> pd.Series:

@@ -19,7 +19,7 @@ from .driver import driver_calls, gpu_faults, kernel_stacks, origins
 from .groups import groups
 from .ledger import memory
 from .lifetimes import end_with_files
-from .mappings import mappings
+from .mappings import mappings, refused_libraries
 from .nesting import NONE, enclosing, parents
 from .processes import libraries, modules, processes, uevents
 from .spaces import heap_growth, heaps, vms
@@ -48,6 +48,7 @@ class Tables:
     processes: pd.DataFrame
     libraries: pd.DataFrame
     modules: pd.DataFrame
+    refused_libraries: pd.DataFrame
     uevents: pd.DataFrame
     vms: pd.DataFrame
     heaps: pd.DataFrame
@@ -104,6 +105,7 @@ def build(trace: Trace) -> Tables:
         processes=process_table,
         libraries=libraries(trace),
         modules=modules(trace),
+        refused_libraries=refused_libraries(trace),
         uevents=uevents(trace),
         vms=vm_table,
         heaps=heap_table,

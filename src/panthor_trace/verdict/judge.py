@@ -25,6 +25,7 @@ from .facts import (
     unbound_buffers,
     within_process_limits,
 )
+from .given_up import driver_not_loaded, never_used, went_on
 from .inside import ended_by_itself, gpu_failed, heap_growth_refused
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
@@ -141,6 +142,9 @@ def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd
     )
     lost = call["result_name"] == "VK_ERROR_DEVICE_LOST"
     unbound = unbound_buffers(case, looked_at)
+    not_loaded = driver_not_loaded(case, call)
+    if not_loaded is not None:
+        return not_loaded
     if len(unbound) and not lost:
         return driver_va(case, failing, unbound.iloc[-1], ruled_out)
     if lost:
@@ -192,46 +196,6 @@ def _request_refused(case: Case) -> Verdict | None:
     direct = set(table["pid"]) - set(case.tables.vulkan["pid"])
     open_ = for_good(case, table[table["failed"] & (table["pid"].isin(direct) | case.ended_badly)])
     return _kernel_verdict(case, open_, None, deferred=False) if len(open_) else None
-
-
-def _went_on(case: Case) -> Verdict | None:
-    failures = int((case.tables.failures["kind"] != "exception").sum()) + len(case.gpu_faults)
-    if not failures:
-        return None
-    without_gpu = not case.submitted
-    how = "went on without the GPU" if without_gpu else "got over it"
-    seen = case.tables.failures[case.tables.failures["kind"] != "exception"]
-    last = [f"last failure: {row['what']} → {row['error']}" for _, row in seen.tail(1).iterrows()]
-    last += [f"last GPU fault: {row['fault']}" for _, row in case.gpu_faults.tail(1).iterrows()]
-    return Verdict(
-        cause=Cause.RECOVERED,
-        kernel_cap=KernelCap.NO,
-        refused_by="nobody in the end",
-        headline=f"{wording.counted(failures, 'failure')}, and the program {how}",
-        confidence=Confidence.LOW if case.blind_to else Confidence.MEDIUM,
-        evidence=(
-            *last,
-            f"the command's exit status is {case.exit_code}",
-            *(("nothing was submitted to a GPU",) if without_gpu else ()),
-        ),
-        missing=case.blind_to,
-        losses=case.losses,
-    )
-
-
-def _never_used(case: Case) -> Verdict | None:
-    if len(case.tables.vulkan) or case.used_panthor:
-        return None
-    reasons = ["the command made no Vulkan call that was seen and no request to a panthor node"]
-    return Verdict(
-        cause=Cause.INCONCLUSIVE,
-        kernel_cap=KernelCap.INCONCLUSIVE,
-        refused_by="unknown",
-        headline="nothing to judge: the command used neither Vulkan nor a panthor device",
-        confidence=Confidence.LOW,
-        missing=(*reasons, *case.blind_to),
-        losses=case.losses,
-    )
 
 
 def _nothing_failed(case: Case) -> Verdict:
@@ -286,8 +250,8 @@ RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     _request_refused,
     _killed_for_memory,
     heap_growth_refused,
-    _went_on,
+    went_on,
     ended_by_itself,
-    _never_used,
+    never_used,
     _nothing_failed,
 )

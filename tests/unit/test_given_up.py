@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""The verdict on programs that went on after a failure, or never came to use the GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from panthor_trace.model import build
+from panthor_trace.trace.schema import MappingKind
+from panthor_trace.verdict import Cause, KernelCap, Verdict, judge
+
+from .synthetic import ENOMEM, OUT_OF_DEVICE_MEMORY, SyntheticTrace
+
+INCOMPATIBLE_DRIVER = -9
+
+
+def verdict_of(run: SyntheticTrace, exit_code: int) -> Verdict:
+    trace = run.finish(exit_code)
+    return judge(build(trace), trace.meta, trace.end)
+
+
+def without_driver(*, inside: bool) -> SyntheticTrace:
+    """A loader that could not map its driver, when it was asked for extensions or for an instance."""
+    run = SyntheticTrace()
+    run.state(max_map_count=100)
+    run.mmap(1 << 16, kind=MappingKind.LIBRARY, maps=90)
+    if not inside:
+        run.mmap(1 << 24, kind=MappingKind.LIBRARY, maps=101, error=ENOMEM)
+    with run.vulkan("vkCreateInstance", result=INCOMPATIBLE_DRIVER):
+        if inside:
+            run.mmap(1 << 24, kind=MappingKind.LIBRARY, maps=101, error=ENOMEM)
+    return run
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_going_on_without_a_driver_says_why_it_was_not_loaded(inside: bool) -> None:
+    verdict = verdict_of(without_driver(inside=inside), 0)
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.RECOVERED, KernelCap.NO)
+    assert verdict.headline == "1 failure, and the program went on without the GPU"
+    assert verdict.evidence[:3] == (
+        "last failure: vkCreateInstance → VK_ERROR_INCOMPATIBLE_DRIVER",
+        "the kernel refused to map a library of 16 MiB: ENOMEM",
+        "mappings of the process: 101 of vm.max_map_count = 100",
+    )
+
+
+def test_ending_without_a_driver_is_the_limit_that_kept_it_from_loading() -> None:
+    verdict = verdict_of(without_driver(inside=True), 1)
+    assert (verdict.cause, verdict.refused_by) == (Cause.PROCESS_LIMIT, "kernel")
+    assert verdict.failing_call is not None
+    assert verdict.failing_call.name == "vkCreateInstance"
+    assert verdict.refusal is not None
+    assert verdict.refusal.limit is not None
+    assert (verdict.refusal.limit.name, verdict.refusal.limit.value) == ("vm.max_map_count", 100)
+
+
+def test_library_refused_before_another_call_is_not_its_reason() -> None:
+    run = SyntheticTrace()
+    run.call("vkCreateDevice")
+    run.mmap(1 << 24, kind=MappingKind.LIBRARY, maps=101, error=ENOMEM)
+    run.call("vkAllocateMemory", 1, result=OUT_OF_DEVICE_MEMORY)
+    assert verdict_of(run, 1).cause is Cause.DRIVER_INTERNAL
+
+
+def test_getting_over_a_refusal_names_it() -> None:
+    run = SyntheticTrace()
+    run.call("vkCreateDevice")
+    with run.vulkan("vkAllocateMemory", 1, result=OUT_OF_DEVICE_MEMORY):
+        run.bo_create(64 << 20, error=ENOMEM)
+    run.call("vkQueueSubmit", 1, 1)
+    verdict = verdict_of(run, 0)
+    assert verdict.cause is Cause.RECOVERED
+    assert "its reason: BO_CREATE of 64 MiB → ENOMEM inside vkAllocateMemory" in verdict.evidence
+
+
+def test_vulkan_without_a_device_is_no_clean_run() -> None:
+    """A render node without permission: opening it fails, which nothing records."""
+    run = SyntheticTrace()
+    run.call("vkCreateInstance")
+    verdict = verdict_of(run, 0)
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.INCONCLUSIVE, KernelCap.INCONCLUSIVE)
+    assert "made no Vulkan device" in verdict.headline
+    assert "may the command's user open /dev/dri/renderD128?" in verdict.missing[0]
+
+
+def test_another_drivers_device_is_a_clean_run() -> None:
+    run = SyntheticTrace()
+    run.call("vkCreateInstance")
+    run.call("vkCreateDevice")
+    assert verdict_of(run, 0).cause is Cause.CLEAN
