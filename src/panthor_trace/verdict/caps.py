@@ -124,8 +124,8 @@ def _mapping_counts(case: Case) -> pd.DataFrame:
     """How many mappings a process had: from snapshots, and as each mmap or munmap of a node left them."""
     columns = ["time_ns", "pid", "maps", "max_map_count"]
     most = case.meta.get("machine", {}).get("max_map_count")
-    mapped = case.tables.mappings.rename(columns={"exit_ns": "time_ns"}).assign(max_map_count=pd.NA)
-    parts = [part[columns].astype("Int64") for part in (case.tables.states, mapped)]
+    mapped = case.tables.mappings.rename(columns={"exit_ns": "time_ns"})
+    parts = [part.reindex(columns=columns).astype("Int64") for part in (case.tables.states, mapped)]
     frame = pd.concat(parts).sort_values("time_ns", kind="stable", ignore_index=True)
     # A sysctl of the machine: what one snapshot knows holds until the next.
     limit = frame["max_map_count"].ffill().bfill()
