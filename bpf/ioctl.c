@@ -339,8 +339,10 @@ static __always_inline int ioctl_leave(void *ctx, s64 ret)
 	enter_ns = call->enter_ns;
 	ioctls_in_flight.delete(&tid);
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	if (ioctl_failed(cmd, ret))
+	if (ioctl_failed(cmd, ret)) {
 		record_stack(ctx, RECORD_IOCTL, cmd, ret, enter_ns);
+		note_failure(RECORD_IOCTL, cmd, ret, enter_ns);
+	}
 	return 0;
 }
 

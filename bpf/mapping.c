@@ -7,6 +7,7 @@
 #define PROT_EXEC     0x4
 #define MAP_ANONYMOUS 0x20
 #define MAX_ERRNO     4095
+#define ENOMEM        12
 #define RLIMIT_AS     9
 /* struct rlimit64: soft and hard. */
 #define RLIMIT_BYTES 16
@@ -118,8 +119,12 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 	u64 enter_ns;
 	u32 kind;
 
-	if (!call)
+	if (!call) {
+		/* Not ours, but whoever cannot map anything fails at something else next. */
+		if (ret == -ENOMEM && is_traced(pid_tgid))
+			note_failure(RECORD_MAPPING, MAPPING_OTHER, ret, bpf_ktime_get_ns());
 		return;
+	}
 	kind = call->kind;
 	enter_ns = call->enter_ns;
 	key.tgid = pid_tgid >> 32;
@@ -157,6 +162,8 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 	if (refused && kind != MAPPING_LIBRARY)
 		record_stack(ctx, RECORD_MAPPING, kind, ret, enter_ns);
+	if (refused && (kind != MAPPING_LIBRARY || ret == -ENOMEM))
+		note_failure(RECORD_MAPPING, kind, ret, enter_ns);
 }
 
 TRACEPOINT_PROBE(syscalls, sys_exit_mmap)

@@ -17,6 +17,13 @@ BPF_PERCPU_ARRAY(counters, u64, COUNTER_COUNT);
 /* tgid -> live threads */
 BPF_HASH(traced, u32, u32, 8192);
 
+/* Processes that are stopped, or about to be, until user space continues them (hold.c). An entry
+   goes with its process before that is reaped: while it is there, the number is not another's. */
+struct held_process {
+	u64 since_ns;
+};
+BPF_HASH(held, u32, struct held_process, 256);
+
 static __always_inline void count(u32 which)
 {
 	u64 *value = counters.lookup(&which);
@@ -133,6 +140,7 @@ TRACEPOINT_PROBE(sched, sched_process_exit)
 	if (*threads != 0)
 		return 0;
 #endif
+	held.delete(&tgid);
 	/* Two last threads may both get here; only one of them deletes the entry. */
 	if (traced.delete(&tgid) == 0)
 		process_event(PROCESS_EXIT, flags, status, NULL);

@@ -26,6 +26,7 @@ enum record_type {
 	RECORD_MESSAGE = 9,
 	RECORD_STACK = 10,
 	RECORD_MAPPING = 11,
+	RECORD_FAILURE = 12,
 };
 
 enum record_flag {
@@ -56,6 +57,29 @@ enum mapping_kind {
 	MAPPING_NODE_UNMAP = 2,
 	/* mmap() of a file, executable: a library. */
 	MAPPING_LIBRARY = 3,
+	/* Any other mapping or unmapping: of it, only ENOMEM is told, by a failure_record. */
+	MAPPING_OTHER = 4,
+};
+
+/* Whether a process was stopped at its failure, or why not. */
+enum hold {
+	HOLD_HELD = 0,
+	/* Turned off, or not possible. */
+	HOLD_OFF = 1,
+	/* A debugger has it. */
+	HOLD_TRACED = 2,
+	/* It is being stopped by somebody else. */
+	HOLD_STOPPING = 3,
+	/* It would notice being continued: it has a handler for SIGCONT, or blocks it. */
+	HOLD_CATCHES = 4,
+	/* Its parent might take notice. */
+	HOLD_PARENT = 5,
+	/* It was held often enough. */
+	HOLD_OFTEN = 6,
+	/* It is held for another thread's failure. */
+	HOLD_ALREADY = 7,
+	/* The signal could not be sent. */
+	HOLD_REFUSED = 8,
 };
 
 /* enum bpf_stack_build_id_status (include/uapi/linux/bpf.h): what a stack frame holds. */
@@ -102,6 +126,8 @@ enum counter {
 	COUNTER_LOST_MAPPING = 12,
 	/* A mapping of a node that could not be remembered: its end will not be seen. */
 	COUNTER_MISSED_MAPPING = 13,
+	/* The first failure of a kind: no room in the ring to tell user space at once. */
+	COUNTER_LOST_FAILURE = 14,
 	COUNTER_COUNT = 32,
 };
 
@@ -270,6 +296,21 @@ struct mapping_record {
 	/* Its address space in pages, and its soft RLIMIT_AS in bytes (all ones: none). */
 	u64 address_space;
 	u64 address_space_limit;
+};
+
+/* The first failure of its kind (what failed, with which error) in a process. */
+struct failure_record {
+	struct record_head head;
+	/* When the call returned; head.enter_ns is when it was entered. */
+	u64 when_ns;
+	/* By `of`: the ioctl's cmd, the number of the Vulkan function, enum mapping_kind. */
+	u64 what;
+	/* The negative errno, or VkResult. */
+	s64 error;
+	/* The type of the call's record. */
+	u32 of;
+	/* enum hold */
+	u32 hold;
 };
 
 /* The counters' sums so far; written by user space whenever they have changed. */

@@ -145,8 +145,10 @@ static __always_inline int vulkan_leave(struct pt_regs *ctx, bool has_result)
 	__builtin_memcpy(record->pointee, call->pointee, POINTEE_BYTES);
 	vulkan_in_flight.delete(&key);
 	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	if (has_result && result < 0)
+	if (has_result && result < 0) {
 		record_stack(ctx, RECORD_VULKAN, function, result, enter_ns);
+		note_failure(RECORD_VULKAN, function, result, enter_ns);
+	}
 	return 0;
 }
 

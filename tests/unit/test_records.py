@@ -32,6 +32,7 @@ STRUCTS = {
     "stack_frame": records.FRAME,
     "stack_record": records.STACK,
     "mapping_record": records.MAPPING,
+    "failure_record": records.FAILURE,
 }
 ENUMS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "RECORD_": schema.RecordType,
@@ -39,6 +40,7 @@ ENUMS: dict[str, type[IntEnum] | type[IntFlag]] = {
     "PROCESS_": schema.ProcessEvent,
     "COUNTER_": schema.Counter,
     "MAPPING_": schema.MappingKind,
+    "HOLD_": schema.Hold,
     "FRAME_": schema.FrameStatus,
 }
 

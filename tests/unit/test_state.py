@@ -4,24 +4,23 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from panthor_trace.capture.memory_cgroup import Hierarchy, find_hierarchy, read_level
-from panthor_trace.capture.state import (
-    StateWatch,
-    ioctl_failures,
-    mapping_count,
-    memory_info,
-    vulkan_failures,
-)
+from panthor_trace.capture.process_state import _values, descriptors, process_state
+from panthor_trace.capture.state import Failure, StateWatch, mapping_count, memory_info
 from panthor_trace.model.states import nearest_limit
-from panthor_trace.trace.schema import ProcessEvent, RecordType
+from panthor_trace.trace import records
+from panthor_trace.trace.schema import Hold, MappingKind, ProcessEvent, RecordType
+from panthor_trace.uapi import vulkan
 
 from .synthetic import EBUSY, SyntheticTrace, cgroup
 
@@ -34,20 +33,31 @@ def raw(run: SyntheticTrace, kind: RecordType) -> list[bytes]:
     return [record.tobytes() for record in run.records[kind]]
 
 
-def test_refusals_are_seen_and_polling_is_not() -> None:
-    run = SyntheticTrace()
-    run.ioctl("VM_CREATE")
-    run.ioctl("SYNCOBJ_WAIT", ret=-62)
-    run.ioctl("VM_CREATE", ret=-EBUSY)
-    assert ioctl_failures(raw(run, RecordType.IOCTL)) == [(100, "ioctl VM_CREATE")]
+def failure(run: SyntheticTrace, of: RecordType, what: int, hold: Hold = Hold.OFF) -> bytes:
+    """A failure_record as the BPF side makes it."""
+    record = np.zeros((), records.FAILURE)
+    record["head"]["type"], record["head"]["tgid"] = RecordType.FAILURE, run.pid
+    record["when_ns"], record["of"], record["what"], record["hold"] = 5000, of, what, hold
+    return record.tobytes()
 
 
-def test_vulkan_errors_are_seen_and_what_void_functions_leave_behind_is_not() -> None:
-    run = SyntheticTrace()
-    run.call("vkAllocateMemory", result=-2)
-    run.call("vkCmdDispatch", result=-7)
-    run.call("vkAllocateMemory", result=2)
-    assert vulkan_failures(raw(run, RecordType.VULKAN)) == [(100, "vkAllocateMemory")]
+def number_of(name: str) -> int:
+    return next(i for i, function in enumerate(vulkan.FUNCTIONS) if function.name == name)
+
+
+@pytest.mark.parametrize(
+    ("of", "what", "name"),
+    [
+        (RecordType.IOCTL, 0xC0106441, "ioctl VM_CREATE"),
+        (RecordType.VULKAN, number_of("vkAllocateMemory"), "vkAllocateMemory"),
+        (RecordType.MAPPING, MappingKind.NODE, "mmap"),
+        (RecordType.MAPPING, MappingKind.NODE_UNMAP, "munmap"),
+        (RecordType.MAPPING, MappingKind.OTHER, "mmap"),
+    ],
+)
+def test_what_failed_is_named(of: RecordType, what: int, name: str) -> None:
+    found = Failure.of(failure(SyntheticTrace(), of, what, Hold.TRACED))
+    assert found == Failure(100, name, 5000, Hold.TRACED)
 
 
 class Ring:
@@ -64,9 +74,10 @@ class Ring:
         return records[first:]
 
 
-def test_each_process_and_each_kind_of_failure_gets_one_snapshot() -> None:
+def test_each_process_and_each_failure_told_of_gets_one_snapshot() -> None:
     taken: list[Mapping[str, Any]] = []
-    watch = StateWatch(os.getpid(), taken.append)
+    looked_at: list[int] = []
+    watch = StateWatch(os.getpid(), taken.append, look_at=looked_at.append)
     run = SyntheticTrace(pid=os.getpid())
     ring = Ring(run)
     run.process(ProcessEvent.EXEC, "/bin/x")
@@ -74,15 +85,45 @@ def test_each_process_and_each_kind_of_failure_gets_one_snapshot() -> None:
     for _ in range(5):
         run.ioctl("VM_CREATE", ret=-EBUSY)
         watch.look(ring.fresh)
-    run.ioctl("GROUP_CREATE", ret=-EBUSY)
-    watch.look(ring.fresh)
+    watch.failures([failure(run, RecordType.IOCTL, 0xC0106441), failure(run, RecordType.VULKAN, 0)])
     assert [(state["why"], state["what"]) for state in taken] == [
         ("process", None),
         ("failure", "ioctl VM_CREATE"),
-        ("failure", "ioctl GROUP_CREATE"),
+        ("failure", vulkan.FUNCTIONS[0].name),
     ]
     assert taken[0]["pid"] == os.getpid()
     assert taken[0]["maps"] > 10
+    assert taken[1]["failed_ns"] == 5000
+    assert taken[1]["hold"] == "holding is off"
+    assert taken[1]["rollup"]["Rss"] > 1 << 20
+    assert taken[1]["descriptors"] >= 3
+    assert taken[1]["limits"]["descriptors"] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert looked_at == [os.getpid()] * 2
+
+
+def test_failures_beyond_what_one_recording_keeps_are_looked_at_no_more() -> None:
+    taken: list[Mapping[str, Any]] = []
+    watch = StateWatch(os.getpid(), taken.append)
+    run = SyntheticTrace(pid=os.getpid())
+    watch.failures([failure(run, RecordType.IOCTL, 0xC0106441)] * 100)
+    assert len(taken) == 64
+
+
+def test_state_of_a_process_that_has_ended_is_unknown() -> None:
+    process = subprocess.Popen(["true"])
+    process.wait()
+    found = process_state(process.pid, ())
+    assert found == {"rollup": None, "limits": None, "descriptors": None, "drm": [], "gems": None}
+
+
+def test_fdinfo_of_panthors_descriptors_only(tmp_path: Path) -> None:
+    with open(os.devnull) as null, open("/dev/zero"):  # noqa: PTH123
+        count, found = descriptors(os.getpid(), {os.stat(os.devnull).st_rdev})  # noqa: PTH116
+    assert {"fd": null.fileno()} in found
+    assert count is not None
+    assert len(found) < count
+    (tmp_path / "fdinfo").write_text("pos:\t0\ndrm-driver:\tpanthor\ndrm-total-memory:\t12 KiB\n")
+    assert _values(tmp_path / "fdinfo") == {"pos": 0, "drm-driver": "panthor", "drm-total-memory": 12288}
 
 
 def test_process_that_has_ended_is_unknown_but_its_cgroup_is_remembered() -> None:

@@ -212,6 +212,24 @@ LIMIT_OFFSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
 _MM_MEMBERS: Mapping[str, str] = MappingProxyType({"MM_MAP_COUNT": "map_count", "MM_TOTAL_VM": "total_vm"})
 
 
+#: What it needs to know whether a process can be held without anybody noticing: bpf/hold.c.
+HOLD_OFFSETS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "TASK_PTRACE": ("task_struct", "ptrace"),
+        "TASK_PENDING": ("task_struct", "pending"),
+        "TASK_BLOCKED": ("task_struct", "blocked"),
+        "TASK_SIGHAND": ("task_struct", "sighand"),
+        "TASK_REAL_PARENT": ("task_struct", "real_parent"),
+        "TASK_TGID": ("task_struct", "tgid"),
+        "SIGNAL_FLAGS": ("signal_struct", "flags"),
+        "SIGNAL_GROUP_STOP_COUNT": ("signal_struct", "group_stop_count"),
+        "SIGNAL_SHARED_PENDING": ("signal_struct", "shared_pending"),
+        "SIGPENDING_SIGNAL": ("sigpending", "signal"),
+        "SIGHAND_ACTION": ("sighand_struct", "action"),
+    }
+)
+
+
 def _find(btf: Btf, wanted: Mapping[str, tuple[str, str]]) -> dict[str, int]:
     return {
         macro: btf.offsets(struct_name, [member])[member] for macro, (struct_name, member) in wanted.items()
@@ -233,3 +251,8 @@ def limit_offsets(btf: Btf) -> dict[str, int]:
     found = btf.unnamed_offsets([*_MM_MEMBERS.values(), "mmap_lock"])
     mm = {macro: found[member] for macro, member in _MM_MEMBERS.items()}
     return {**_find(btf, LIMIT_OFFSETS), **mm}
+
+
+def hold_offsets(btf: Btf) -> dict[str, int]:
+    """The offsets that ``bpf/hold.c`` can be compiled with. Raises BtfError."""
+    return _find(btf, HOLD_OFFSETS)

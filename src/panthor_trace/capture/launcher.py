@@ -9,6 +9,7 @@ carries an exec's error back.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import select
 import shutil
@@ -21,6 +22,9 @@ from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, TraceError
 from .identity import Identity
 
 _ERRNO = struct.Struct("i")
+#: include/uapi/linux/prctl.h; loaded before a fork, after which as little as possible is done.
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 #: Signals that end or steer a command. They wait in the tracer until the recorder takes them.
 _STEERING = frozenset(
@@ -116,11 +120,15 @@ class Command:
         environment: Mapping[str, str],
         identity: Identity | None,
         signals: Signals,
+        *,
+        may_be_held: bool = False,
     ) -> None:
+        """``may_be_held``: it may be stopped by us; the kernel continues it should we end meanwhile."""
         self.argv = tuple(command)
         self.status: int | None = None
         self._stopped_by: int | None = None
         self._signals = signals
+        self._may_be_held = may_be_held
         go_read, self._go = os.pipe()
         self._error, error_write = os.pipe()
         self.pid = os.fork()
@@ -140,6 +148,9 @@ class Command:
                 os._exit(0)  # the tracer gave up, or is gone
             if identity is not None:
                 identity.become()
+            if self._may_be_held:
+                # Not earlier: a change of credentials undoes it.
+                _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGCONT, 0, 0, 0)
             for number in _IGNORED_BY_PYTHON:
                 signal.signal(number, signal.SIG_DFL)
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:

@@ -57,7 +57,7 @@ class Observer:
         """A process traced from now on. ``running``: it has mapped its libraries already; probe those."""
         self._pids.add(pid)
         if running:
-            self._look_at(pid)
+            self.look_at(pid)
 
     def observe(self, fresh: Callable[[RecordType], list[bytes]]) -> None:
         """Look at what has arrived (``fresh``, by type). Called after every drain."""
@@ -67,7 +67,7 @@ class Observer:
         for record in fresh(RecordType.MAPPING):
             self._mapping(record, changed)
         for pid in changed:
-            self._look_at(pid)
+            self.look_at(pid)
         for record in fresh(RecordType.STACK):
             self._stacks.take(record, time.monotonic_ns())
         self._netlink.poll(self._pids.__contains__)
@@ -90,6 +90,7 @@ class Observer:
             self._mapped.setdefault((pid, (fields[16], fields[18])), enter_ns)
             changed[pid] = None
 
-    def _look_at(self, pid: int) -> None:
+    def look_at(self, pid: int) -> None:
+        """What has it mapped since the last time? Libraries to probe are probed."""
         for region, module in self.modules.read(pid, time.monotonic_ns()):
             self._probes.attach_mapped(region, module, self._mapped.get((pid, region.file)))

@@ -16,8 +16,9 @@ from typing import Any
 from ..errors import EXIT_KERNEL, EXIT_NO_BCC, TraceError
 from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
 from . import source
-from .btf import Btf, BtfError, file_offsets, limit_offsets, process_offsets
+from .btf import Btf, BtfError, file_offsets, hold_offsets, limit_offsets, process_offsets
 from .driver_layer import DriverLayer, kernel_symbols
+from .hold import HoldMaps
 from .layers import Layer
 from .nodes import Node
 from .quiet import captured_stderr
@@ -37,6 +38,7 @@ _PROCESS_EVENTS = (
     "sched/sched_process_exit",
 )
 _OOM_EVENT = "oom/mark_victim"
+_WAIT_EVENTS = ("syscalls/sys_enter_wait4", "syscalls/sys_enter_waitid")
 #: Stands for the threads of a process that was running already; never counted down to none.
 _UNCOUNTED_THREADS = 1 << 30
 
@@ -98,6 +100,8 @@ class Program:
 
     def __init__(self, nodes: Sequence[Node], ioctl_hook: str = "auto") -> None:
         self.seconds: dict[str, float] = {}
+        #: What holding processes at their failures takes; None where that is not possible.
+        self.hold_maps: HoldMaps | None = None
         self.layers = {
             name: Layer() for name in ("process", "ioctl", "mmap", "driver", "vulkan", "exception")
         }
@@ -128,19 +132,26 @@ class Program:
     def _load(self, nodes: Sequence[Node]) -> bool:
         """Compile, load, fill the maps; False where the hook on the DRM path cannot be attached."""
         offsets = self._ioctl_offsets()
+        process = self._process_offsets()
+        hold = self._hold_offsets(process)
         with stopwatch(self.seconds, "compile"), captured_stderr() as said:
             try:
                 text = source.program_source(
                     offsets,
-                    process=self._process_offsets(),
+                    process=process,
                     oom=self._has_event(_OOM_EVENT),
                     mapping=self.layers["mmap"].live,
                     drm=self.ioctl_hook == "drm",
                     message=self._has_event(_MESSAGE_EVENT),
+                    hold=hold,
+                    waits=all(self._has_event(event) for event in _WAIT_EVENTS),
                 )
                 self._bpf = self._bcc.BPF(text=text, cflags=["-Wno-unused-value"])
             except Exception as error:
                 raise TraceError(self._refusal(error, said()), EXIT_KERNEL, said()) from None
+        if hold:
+            names = ("held", "hold_by", "hold_wakeups")
+            self.hold_maps = HoldMaps.of([self._bpf[name].map_fd for name in names])
         self._fill(nodes)
         if self.ioctl_hook != "drm" or not self.layers["ioctl"].live:
             return True
@@ -206,6 +217,14 @@ class Program:
             with contextlib.suppress(BtfError):
                 found |= offsets(Btf.of_kernel())
         return found if "TASK_SIGNAL" in found else {}
+
+    @staticmethod
+    def _hold_offsets(process: Mapping[str, int]) -> dict[str, int]:
+        """Empty where it cannot be told whether a process can be held without anybody noticing."""
+        if "TASK_SIGNAL" in process:
+            with contextlib.suppress(BtfError):
+                return hold_offsets(Btf.of_kernel())
+        return {}
 
     @staticmethod
     def _refusal(error: Exception, said: str) -> str:

@@ -22,6 +22,8 @@ from ..trace.writer import TraceWriter
 from ..uapi import vulkan
 from . import driver
 from .attach import Attached
+from .guardian import Guardian
+from .holder import Holder
 from .identity import Identity, acting_as
 from .launcher import Command, Signals, check_command, shell_status
 from .netlink import Netlink
@@ -54,6 +56,8 @@ class Options:
     ioctl_hook: str = "auto"
     #: Attach to this running process instead of starting ``command``, which is then empty.
     pid: int | None = None
+    #: Stop a process at its failure until its state has been read.
+    hold: bool = True
 
 
 @dataclass
@@ -182,6 +186,7 @@ def _metadata(
     program: Program,
     nodes: Sequence[Node],
     identity: Identity | None,
+    holder: Holder,
 ) -> dict[str, Any]:
     machine = platform.uname()
     return {
@@ -207,6 +212,7 @@ def _metadata(
         },
         "nodes": [node.as_json() for node in nodes],
         "ioctl_hook": program.ioctl_hook,
+        "hold": holder.as_json(),
         "driver_functions": driver.as_json(),
         "layers": {name: layer.as_json() for name, layer in program.layers.items()},
         "libraries": [row["path"] for row in program.libraries.rows],
@@ -238,13 +244,18 @@ def record(options: Options, say: Callable[[str], None]) -> Recording:
     with acting_as(identity):
         writer = TraceWriter.create(path, owner)
     signals = Signals()
+    hold = options.hold and attached is None
+    guardian = None
     try:
-        target = attached or Command(options.command, environment, identity, signals)
-        return _record_into(writer, options, environment, identity, nodes, target, signals, say)
+        target = attached or Command(options.command, environment, identity, signals, may_be_held=hold)
+        guardian = Guardian() if hold else None
+        return _record_into(writer, options, environment, identity, nodes, target, signals, guardian, say)
     except BaseException:  # raised only as long as the command has not run
         writer.discard()
         raise
     finally:
+        if guardian:
+            guardian.close()
         if attached:
             attached.close()
         signals.restore()
@@ -258,6 +269,7 @@ def _record_into(
     nodes: Sequence[Node],
     target: Command | Attached,
     signals: Signals,
+    guardian: Guardian | None,
     say: Callable[[str], None],
 ) -> Recording:
     _spare_from_oom()
@@ -280,7 +292,9 @@ def _record_into(
         for name, layer in program.layers.items():
             if not layer.live:
                 say(f"{name} layer not live: {layer.why}")
-        _write_start(writer, _metadata(options, target, program, nodes, identity))
+        holder = Holder(program.hold_maps, guardian, _why_not_held(options, program))
+        holder.turn_on()
+        _write_start(writer, _metadata(options, target, program, nodes, identity, holder))
         interrupted = signals.interrupted()
         if interrupted:
             raise TraceError("interrupted before the command was started", 128 + interrupted)
@@ -300,10 +314,21 @@ def _record_into(
             program.close()
             netlink.close()
             raise
-    _run(program, target, sink, observer, signals)
+    devices = {os.makedev(node.rdev >> 20, node.rdev & 0xFFFFF) for node in nodes}
+    watch = StateWatch(target.pid, sink.write_state, holder, devices, observer.look_at)
+    _run(program, target, sink, observer, watch, holder, signals)
     program.close()
     netlink.close()
     return _finish(writer, program, target, sink, observer, netlink, identity)
+
+
+def _why_not_held(options: Options, program: Program) -> str:
+    """Why no process is stopped at its failure; empty where it is."""
+    if not options.hold:
+        return "turned off (--no-hold)"
+    if options.pid is not None:
+        return "a process attached to has a parent that may notice it being stopped"
+    return "" if program.hold_maps else "the kernel's type information does not show whether that is safe"
 
 
 def _spare_from_oom() -> None:
@@ -326,13 +351,20 @@ def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
 
 
 def _run(
-    program: Program, target: Command | Attached, sink: EventSink, observer: Observer, signals: Signals
+    program: Program,
+    target: Command | Attached,
+    sink: EventSink,
+    observer: Observer,
+    watch: StateWatch,
+    holder: Holder,
+    signals: Signals,
 ) -> None:
     """Record until the command has ended. Whatever fails here, the command is waited for all the same."""
     try:
-        _drain_until_end(program, target, sink, observer, signals)
+        _drain_until_end(program, target, sink, observer, watch, holder, signals)
     except Exception as error:
         sink.failure = sink.failure or f"{type(error).__name__}: {error}"
+        holder.close()
         while not target.poll():
             target.follow_stop()
             info = signals.wait(DRAIN_SECONDS)
@@ -341,20 +373,27 @@ def _run(
 
 
 def _drain_until_end(
-    program: Program, target: Command | Attached, sink: EventSink, observer: Observer, signals: Signals
+    program: Program,
+    target: Command | Attached,
+    sink: EventSink,
+    observer: Observer,
+    watch: StateWatch,
+    holder: Holder,
+    signals: Signals,
 ) -> None:
     """Drain until the command has ended, then take what is left."""
     next_counters, received = 0.0, 0
-    watch = StateWatch(target.pid, sink.write_state)
     watch.sample("start")
     while not target.poll():
         program.drain()
         fresh = sink.arrivals()
+        watch.failures(fresh(RecordType.FAILURE))
         observer.observe(fresh)
         now = time.monotonic()
         watch.look(fresh)
         watch.periodic(now)
         if now >= next_counters:
+            holder.check()
             sink.add_counters(program.counters())
             sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())
             next_counters = now + _COUNTERS_SECONDS
@@ -366,6 +405,8 @@ def _drain_until_end(
             target.pass_on(info)
     program.drain()
     fresh = sink.arrivals()
+    watch.failures(fresh(RecordType.FAILURE))
+    holder.close()
     observer.observe(fresh)
     watch.look(fresh)
     watch.sample("end")

@@ -69,6 +69,8 @@ def program_source(
     mapping: bool = True,
     drm: bool = True,
     message: bool = True,
+    hold: Mapping[str, int] | None = None,
+    waits: bool = True,
     ring_units: int = DEFAULT_RING_UNITS,
 ) -> str:
     """The whole program.
@@ -76,15 +78,19 @@ def program_source(
     Without ``offsets`` (of btf.file_offsets) the ioctl and mmap layers are left out, and with them the driver
     layer; ``process`` are those of btf.process_offsets and btf.limit_offsets. ``drm`` is whether ioctls are
     caught on the DRM path; ``oom``, ``mapping`` and ``message`` whether the kernel has the events of its
-    out-of-memory killer, of mmap and munmap, and of its log.
+    out-of-memory killer, of mmap and munmap, and of its log. ``hold`` are the offsets of btf.hold_offsets
+    (no process is held without them; they need those of process_offsets), ``waits`` whether there are events
+    of wait4 and waitid.
     """
     directory = bpf_directory()
-    files = ["record.h", "process.c", "stack.c", *(["oom.c"] if oom else [])]
+    files = ["record.h", "process.c", "hold.c", "stack.c", *(["oom.c"] if oom else [])]
     if offsets is not None:
         files += ["ioctl.c", *(["mapping.c"] if mapping else []), "driver.c"]
     files += [*(["message.c"] if message else []), "submit.c", "vulkan.c"]
     constants = {"RING_UNITS": ring_units, **({"IOCTL_HOOK_DRM": 1} if drm else {})}
     constants |= {**(offsets or {}), **(process or {})}
+    if hold:
+        constants |= {**hold, "HOLD_OFFSETS": 1, **({"HOLD_WAITS": 1} if waits else {})}
     parts = ["#include <uapi/linux/ptrace.h>\n"]
     parts += [f"#define {name} {value}\n" for name, value in constants.items()]
     for name in files:

@@ -10,13 +10,16 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..trace.schema import MappingKind, ProcessEvent, RecordType
+from ..trace.schema import Hold, MappingKind, ProcessEvent, RecordType
 from ..uapi import ioctls, vulkan
+from .holder import OUTCOMES, Holder
 from .memory_cgroup import Hierarchy, find_hierarchy, read_level
+from .process_state import process_state
 
 #: Time between two periodic snapshots, longer where one takes long: they may cost a hundredth of a processor.
 PERIOD_SECONDS = 1.0
@@ -27,12 +30,8 @@ _MOST_FAILURES = 64
 _MOST_PROCESSES = 256
 
 _TGID = struct.Struct("<I")
-_IOCTL_ANSWER = struct.Struct("<qQI")  # ret, arg, cmd
-_VULKAN_ANSWER = struct.Struct("<iI")  # result, function
 _PROCESS_EVENT = struct.Struct("<I")
-_MAPPING_RET = struct.Struct("<q")
-_MAPPING_KIND = struct.Struct("<I")
-_ANSWER_OFFSET = 32
+_FAILURE = struct.Struct("<BBHIIIQQQqII")
 _TGID_OFFSET = 4
 _EVENT_OFFSET = 24
 
@@ -41,49 +40,26 @@ def _pid(record: bytes) -> int:
     return int(_TGID.unpack_from(record, _TGID_OFFSET)[0])
 
 
-def ioctl_failures(records: Iterable[bytes]) -> list[tuple[int, str]]:
-    """(pid, what) of each refused ioctl, ordinary errnos apart."""
-    found = []
-    for record in records:
-        if record[_ANSWER_OFFSET + 7] < 0x80:  # the sign of ret: nearly all records stop here
-            continue
-        ret, _, cmd = _IOCTL_ANSWER.unpack_from(record, _ANSWER_OFFSET)
-        if not ioctls.is_ordinary(cmd & 0xFF, -ret):
-            found.append((_pid(record), f"ioctl {ioctls.name_of(cmd & 0xFF)}"))
-    return found
+@dataclass(frozen=True)
+class Failure:
+    """A failure_record: the first failure of its kind in a process."""
 
+    pid: int
+    what: str
+    when_ns: int
+    hold: Hold
 
-_HAS_RESULT = tuple(function.has_result for function in vulkan.FUNCTIONS)
-
-
-def vulkan_failures(records: Iterable[bytes]) -> list[tuple[int, str]]:
-    """(pid, what) of each Vulkan call that answered with an error."""
-    found = []
-    for record in records:
-        if record[_ANSWER_OFFSET + 3] < 0x80:
-            continue
-        _, function = _VULKAN_ANSWER.unpack_from(record, _ANSWER_OFFSET)
-        if _HAS_RESULT[function]:
-            found.append((_pid(record), vulkan.FUNCTIONS[function].name))
-    return found
-
-
-def mapping_failures(records: Iterable[bytes]) -> list[tuple[int, str]]:
-    """(pid, what) of each refused mapping of a node."""
-    found = []
-    for record in records:
-        (ret,), (kind,) = _MAPPING_RET.unpack_from(record, 32), _MAPPING_KIND.unpack_from(record, 64)
-        if -4096 < ret < 0 and kind != MappingKind.LIBRARY:
-            found.append((_pid(record), "mmap" if kind == MappingKind.NODE else "munmap"))
-    return found
-
-
-#: What to look for among fresh records of a type; other layers' failures are added here.
-FAILURES: Mapping[RecordType, Callable[[Iterable[bytes]], list[tuple[int, str]]]] = {
-    RecordType.IOCTL: ioctl_failures,
-    RecordType.VULKAN: vulkan_failures,
-    RecordType.MAPPING: mapping_failures,
-}
+    @classmethod
+    def of(cls, record: bytes) -> Failure:
+        """Decode it."""
+        _, _, _, pid, _, _, _, when_ns, number, _, kind, hold = _FAILURE.unpack(record)
+        if kind == RecordType.IOCTL:
+            what = f"ioctl {ioctls.name_of(number & 0xFF)}"
+        elif kind == RecordType.VULKAN:
+            what = vulkan.FUNCTIONS[number].name
+        else:
+            what = "munmap" if number == MappingKind.NODE_UNMAP else "mmap"
+        return cls(pid, what, when_ns, Hold(hold))
 
 
 def memory_info(path: Path = Path("/proc/meminfo")) -> dict[str, int | None]:
@@ -115,29 +91,43 @@ def _sysctl(path: str) -> int | None:
 class StateWatch:
     """Takes snapshots and hands them to ``write`` as they are taken."""
 
-    def __init__(self, root_pid: int, write: Callable[[Mapping[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        root_pid: int,
+        write: Callable[[Mapping[str, Any]], None],
+        holder: Holder | None = None,
+        devices: Collection[int] = (),
+        look_at: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        """``devices`` are panthor's nodes (os.makedev); ``look_at`` is done with a process at its failure."""
         self._pid = root_pid
         self._write = write
+        self._holder = holder
+        self._devices = devices
+        self._look_at = look_at
         self._hierarchy: Hierarchy | None = None
         with contextlib.suppress(OSError, ValueError):  # then the cgroup is unknown, and snapshots say so
             self._hierarchy = find_hierarchy()
         self._mount = self._hierarchy.mount if self._hierarchy else None
         self._groups: dict[int, Path] = {}
         self._known: set[int] = set()
-        self._failed: set[tuple[int, str]] = set()
+        self._failures = 0
         self._processes = 0
         self._next = 0.0
 
-    def sample(self, why: str, pid: int | None = None, what: str | None = None) -> None:
+    def sample(self, why: str, pid: int | None = None) -> None:
         """Take one snapshot, of ``pid`` or of the process that last asked the GPU for something."""
-        pid = pid if pid is not None else self._pid
         started = time.monotonic()
+        self._write(self._snapshot(why, pid if pid is not None else self._pid))
+        self._next = started + max(PERIOD_SECONDS, _SHARE * (time.monotonic() - started))
+
+    def _snapshot(self, why: str, pid: int) -> dict[str, Any]:
         maps = mapping_count(pid)
         directory = self._group(pid, alive=maps is not None)
-        snapshot = {
+        return {
             "time_ns": time.monotonic_ns(),
             "why": why,
-            "what": what,
+            "what": None,
             "pid": pid,
             "maps": maps,
             "max_map_count": _sysctl("/proc/sys/vm/max_map_count"),
@@ -145,8 +135,6 @@ class StateWatch:
             "cgroup": str(directory) if directory else None,
             "cgroups": self._levels(directory),
         }
-        self._write(snapshot)
-        self._next = started + max(PERIOD_SECONDS, _SHARE * (time.monotonic() - started))
 
     def _group(self, pid: int, *, alive: bool) -> Path | None:
         """The process's memory cgroup. Read anew each time: a process may move."""
@@ -179,14 +167,14 @@ class StateWatch:
             # Again where it is known: who moves into a cgroup and then executes the program has moved now.
             self._known.discard(executed[-1])
             self._meet(executed[-1])
-        for kind, failures in FAILURES.items():
-            records = fresh(kind)
-            if not records:
-                continue
-            if kind == RecordType.IOCTL:
-                self._meet(_pid(records[-1]))
-            for pid, what in failures(records):
-                self._fail(pid, what)
+        requests = fresh(RecordType.IOCTL)
+        if requests:
+            self._meet(_pid(requests[-1]))
+
+    def failures(self, records: list[bytes]) -> None:
+        """Look at processes that have failed. To be done first of all: they may be held until it is."""
+        for record in records:
+            self._fail(Failure.of(record))
 
     def _meet(self, pid: int) -> None:
         """A process executed a file or asked the GPU for something: that is the one to watch."""
@@ -196,7 +184,19 @@ class StateWatch:
             self._processes += 1
             self.sample("process", pid)
 
-    def _fail(self, pid: int, what: str) -> None:
-        if (pid, what) not in self._failed and len(self._failed) < _MOST_FAILURES:
-            self._failed.add((pid, what))
-            self.sample("failure", pid, what)
+    def _fail(self, failure: Failure) -> None:
+        snapshot: dict[str, Any] | None = None
+        hold: dict[str, Any] = {}
+        try:
+            if self._failures < _MOST_FAILURES:
+                self._failures += 1
+                snapshot = self._snapshot("failure", failure.pid)
+                snapshot |= {"what": failure.what, "failed_ns": failure.when_ns}
+                snapshot |= process_state(failure.pid, self._devices)
+                self._look_at(failure.pid)
+        finally:
+            if failure.hold == Hold.HELD and self._holder is not None:
+                hold = self._holder.release(failure.pid, failure.when_ns)
+        # Written when the process goes on: a disk may take its time.
+        if snapshot is not None:
+            self._write({**snapshot, "hold": OUTCOMES[failure.hold], **hold})

@@ -54,6 +54,9 @@ def _assignment(
 @click.option(
     "-p", "--pid", type=click.IntRange(min=1), metavar="PID", help="Attach to this running process."
 )
+@click.option(
+    "--no-hold", is_flag=True, help="Don't stop a process at its first failures to read its state then."
+)
 @click.argument("command", nargs=-1)
 def run(
     output: str | None,
@@ -66,6 +69,7 @@ def run(
     node: tuple[str, ...],
     ioctl_hook: str,
     pid: int | None,
+    no_hold: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND traced, then say whether the kernel refused it anything.
@@ -76,7 +80,7 @@ def run(
         raise click.UsageError("a COMMAND to run or the --pid of a running process, one of the two")
     from ..capture.recorder import Options, record
 
-    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid)
+    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid, not no_hold)
     recording = record(options, _say)
     for warning in recording.warnings:
         _say(warning)

@@ -114,6 +114,10 @@ MAPPING = np.dtype(
     ]
 )
 
+FAILURE = np.dtype(
+    [("head", HEAD), ("when_ns", "u8"), ("what", "u8"), ("error", "i8"), ("of", "u4"), ("hold", "u4")]
+)
+
 #: Layout by record type.
 DTYPES = MappingProxyType(
     {
@@ -128,6 +132,7 @@ DTYPES = MappingProxyType(
         RecordType.MESSAGE: MESSAGE,
         RecordType.STACK: STACK,
         RecordType.MAPPING: MAPPING,
+        RecordType.FAILURE: FAILURE,
     }
 )
 

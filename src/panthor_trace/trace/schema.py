@@ -41,6 +41,7 @@ class RecordType(enum.IntEnum):
     MESSAGE = 9
     STACK = 10
     MAPPING = 11
+    FAILURE = 12
 
 
 class Flag(enum.IntFlag):
@@ -68,6 +69,21 @@ class MappingKind(enum.IntEnum):
     NODE = 1
     NODE_UNMAP = 2
     LIBRARY = 3
+    OTHER = 4
+
+
+class Hold(enum.IntEnum):
+    """``enum hold``: whether a process was stopped at its failure, or why not."""
+
+    HELD = 0
+    OFF = 1
+    TRACED = 2
+    STOPPING = 3
+    CATCHES = 4
+    PARENT = 5
+    OFTEN = 6
+    ALREADY = 7
+    REFUSED = 8
 
 
 class FrameStatus(enum.IntEnum):
@@ -100,6 +116,7 @@ class Counter(enum.IntEnum):
     SKIPPED_STACK = 11
     LOST_MAPPING = 12
     MISSED_MAPPING = 13
+    LOST_FAILURE = 14
 
 
 #: First bytes of a block of events.bin.
