@@ -37,6 +37,7 @@ def failure(run: SyntheticTrace, of: RecordType, what: int, hold: Hold = Hold.OF
     """A failure_record as the BPF side makes it."""
     record = np.zeros((), records.FAILURE)
     record["head"]["type"], record["head"]["tgid"] = RecordType.FAILURE, run.pid
+    record["head"]["enter_ns"] = 4000
     record["when_ns"], record["of"], record["what"], record["hold"] = 5000, of, what, hold
     return record.tobytes()
 
@@ -57,7 +58,7 @@ def number_of(name: str) -> int:
 )
 def test_what_failed_is_named(of: RecordType, what: int, name: str) -> None:
     found = Failure.of(failure(SyntheticTrace(), of, what, Hold.TRACED))
-    assert found == Failure(100, name, 5000, Hold.TRACED)
+    assert found == Failure(100, name, 4000, 5000, Hold.TRACED)
 
 
 class Ring:
@@ -119,7 +120,7 @@ def test_state_of_a_process_that_has_ended_is_unknown() -> None:
 def test_fdinfo_of_panthors_descriptors_only(tmp_path: Path) -> None:
     with open(os.devnull) as null, open("/dev/zero"):  # noqa: PTH123
         count, found = descriptors(os.getpid(), {os.stat(os.devnull).st_rdev})  # noqa: PTH116
-    assert {"fd": null.fileno()} in found
+        assert {"fd": null.fileno()} in found
     assert count is not None
     assert len(found) < count
     (tmp_path / "fdinfo").write_text("pos:\t0\ndrm-driver:\tpanthor\ndrm-total-memory:\t12 KiB\n")

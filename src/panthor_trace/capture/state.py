@@ -46,20 +46,21 @@ class Failure:
 
     pid: int
     what: str
+    call_ns: int
     when_ns: int
     hold: Hold
 
     @classmethod
     def of(cls, record: bytes) -> Failure:
         """Decode it."""
-        _, _, _, pid, _, _, _, when_ns, number, _, kind, hold = _FAILURE.unpack(record)
+        _, _, _, pid, _, _, call_ns, when_ns, number, _, kind, hold = _FAILURE.unpack(record)
         if kind == RecordType.IOCTL:
             what = f"ioctl {ioctls.name_of(number & 0xFF)}"
         elif kind == RecordType.VULKAN:
             what = vulkan.FUNCTIONS[number].name
         else:
             what = "munmap" if number == MappingKind.NODE_UNMAP else "mmap"
-        return cls(pid, what, when_ns, Hold(hold))
+        return cls(pid, what, call_ns, when_ns, Hold(hold))
 
 
 def memory_info(path: Path = Path("/proc/meminfo")) -> dict[str, int | None]:
@@ -191,7 +192,8 @@ class StateWatch:
             if self._failures < _MOST_FAILURES:
                 self._failures += 1
                 snapshot = self._snapshot("failure", failure.pid)
-                snapshot |= {"what": failure.what, "failed_ns": failure.when_ns}
+                call = {"call_ns": failure.call_ns, "failed_ns": failure.when_ns}
+                snapshot |= {"what": failure.what, **call}
                 snapshot |= process_state(failure.pid, self._devices)
                 self._look_at(failure.pid)
         finally:

@@ -22,8 +22,14 @@ _NUMBERS = (
     "cgroup_peak",
     "cgroup_limit_met",
     "cgroup_oom_kills",
+    "resident",
+    "descriptors",
+    "descriptors_max",
+    "failed_ns",
+    "held_ns",
+    "as_of_ns",
 )
-COLUMNS = ("time_ns", "why", "what", *_NUMBERS[:6], "cgroup", *_NUMBERS[6:])
+COLUMNS = ("time_ns", "why", "what", *_NUMBERS[:6], "cgroup", *_NUMBERS[6:], "hold")
 
 
 def states(trace: Trace) -> pd.DataFrame:
@@ -40,6 +46,7 @@ def _row(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     memory = snapshot.get("memory") or {}
     level = nearest_limit(snapshot.get("cgroups") or [])
     events = level.get("events") or {}
+    held = snapshot.get("held_ns")
     return {
         "time_ns": snapshot["time_ns"],
         "why": snapshot.get("why"),
@@ -56,6 +63,14 @@ def _row(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "cgroup_peak": level.get("peak"),
         "cgroup_limit_met": events.get("max"),
         "cgroup_oom_kills": events.get("oom_kill"),
+        "resident": (snapshot.get("rollup") or {}).get("Rss"),
+        "descriptors": snapshot.get("descriptors"),
+        "descriptors_max": (snapshot.get("limits") or {}).get("descriptors"),
+        "failed_ns": snapshot.get("failed_ns"),
+        "held_ns": held,
+        # A process that was stopped when its call failed is still where that left it.
+        "as_of_ns": snapshot["time_ns"] if held is None else snapshot.get("call_ns"),
+        "hold": snapshot.get("hold"),
     }
 
 

@@ -23,6 +23,7 @@ from .allocations import Allocation, Step, growth, largest
 
 WIDTH = 80
 _SECOND = 1_000_000_000
+_MILLISECOND = 1_000_000
 _STYLES = {KernelCap.YES: "bold red", KernelCap.NO: "bold green", KernelCap.INCONCLUSIVE: "bold yellow"}
 
 
@@ -78,9 +79,22 @@ def _parts(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> Iterato
     yield from _section("would raise the confidence", verdict.would_raise)
     lost = [f"{count} {kind.replace('_', ' ')}" for kind, count in verdict.losses]
     yield Text(f"losses: {', '.join(lost) or 'none'}")
+    yield from _holds(tables)
     off = [f"{name} ({facts['why']})" for name, facts in meta.get("layers", {}).items() if not facts["live"]]
     if off:
         yield Text(f"layers not live: {', '.join(off)}")
+
+
+def _holds(tables: Tables) -> Iterator[Text]:
+    """How long processes were stopped at their failures, which they would not have been without us."""
+    states = tables.states
+    held = states["held_ns"].dropna() / _MILLISECOND
+    if len(held):
+        count = wording.counted(len(held), "failure")
+        longest = f", {held.max():.0f} ms at most" if len(held) > 1 else ""
+        yield Text(f"held to look at the process: at {count}, for {held.sum():.0f} ms{longest}")
+    elif states["hold"].notna().any():
+        yield Text(f"not held at a failure: {', '.join(states['hold'].dropna().unique())}")
 
 
 def _failing_call(verdict: Verdict) -> Iterator[Text]:

@@ -96,13 +96,13 @@ def _own_addresses(case: Case, vm: pd.Series, scope: str, at_ns: int) -> Iterato
 
 
 def nearest(states: pd.DataFrame, at_ns: int, column: str, pid: int | None = None) -> pd.Series | None:
-    """The snapshot nearest to ``at_ns`` that knows ``column``, of ``pid`` where one is given."""
+    """The snapshot as of nearest to ``at_ns`` that knows ``column``, of ``pid`` where one is given."""
     known = states[states[column].notna()]
     if pid is not None:
         known = known[known["pid"].eq(pid).fillna(False).astype(bool)]
     if known.empty:
         return None
-    return known.iloc[int((known["time_ns"] - at_ns).abs().argmin())]
+    return known.iloc[int((known["as_of_ns"] - at_ns).abs().argmin())]
 
 
 def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
@@ -122,11 +122,11 @@ def _machine(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
 
 def _mapping_counts(case: Case) -> pd.DataFrame:
     """How many mappings a process had: from snapshots, and as each mmap or munmap of a node left them."""
-    columns = ["time_ns", "pid", "maps", "max_map_count"]
+    columns = ["as_of_ns", "pid", "maps", "max_map_count"]
     most = case.meta.get("machine", {}).get("max_map_count")
-    mapped = case.tables.mappings.rename(columns={"exit_ns": "time_ns"})
+    mapped = case.tables.mappings.rename(columns={"exit_ns": "as_of_ns"})
     parts = [part.reindex(columns=columns).astype("Int64") for part in (case.tables.states, mapped)]
-    frame = pd.concat(parts).sort_values("time_ns", kind="stable", ignore_index=True)
+    frame = pd.concat(parts).sort_values("as_of_ns", kind="stable", ignore_index=True)
     # A sysctl of the machine: what one snapshot knows holds until the next.
     limit = frame["max_map_count"].ffill().bfill()
     frame["max_map_count"] = limit if most is None else limit.fillna(int(most))
@@ -157,7 +157,7 @@ def _bound(bound: Bound, row: pd.Series | None, at_ns: int, used: str, limit: st
 
 def _age(row: pd.Series, at_ns: int) -> str:
     """When the snapshot was taken, where that is not nearly the same moment."""
-    late = int(row["time_ns"]) - at_ns
+    late = int(row["as_of_ns"]) - at_ns
     if abs(late) < _FRESH_NS:
         return ""
     return f"{abs(late) / 1e9:.1f} s {'later' if late > 0 else 'before'}"

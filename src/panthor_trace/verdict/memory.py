@@ -80,7 +80,7 @@ def _machine(case: Case, states: pd.DataFrame, at_ns: int, size: int | None) -> 
         if not case.oom_killed:
             return None
         return Memory("machine", "the out-of-memory killer was at work", killed=case.oom_killed)
-    row = known.iloc[int((known["time_ns"] - at_ns).abs().argmin())]
+    row = known.iloc[int((known["as_of_ns"] - at_ns).abs().argmin())]
     before = known[known["time_ns"] <= at_ns]
     total = int(row["memory_total"])
     available = int(row["memory_available"])
