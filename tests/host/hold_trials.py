@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Kills a tracer at random instants while it holds a process, and says how that process fared.
 
-    hold_trials.py WHAT TRIALS COMMAND…
+    hold_trials.py WHAT=TRIALS… -- COMMAND…
 
-WHAT is ``tracer``, ``both`` (tracer and guardian at one moment) or ``stop`` (SIGSTOP to the tracer). The BPF
-programs are loaded once and stay attached whoever is killed, which is harder on what is tested than life:
-there they go with the tracer. Each trial forks a tracer, which starts the command; one line of JSON a trial.
+WHAT is ``tracer``, ``both`` (tracer and guardian at one moment), ``stop`` (SIGSTOP to the tracer), or
+``child`` (the tracer, while a child of the command is held). The BPF programs are loaded once and stay
+attached whoever is killed, which is harder on what is tested than life: there they go with the tracer. Each
+trial forks a tracer, which starts the command; one line of JSON a trial.
 """
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import random
@@ -61,6 +63,13 @@ def _state(pid: int) -> str:
         return "gone"
 
 
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
 def trial(program: Program, what: str, command: list[str]) -> dict[str, object]:
     """One tracer, one command, one kill. ``left`` is how the command ended, or "stopped" or "running"."""
     read, write = os.pipe()
@@ -75,11 +84,11 @@ def trial(program: Program, what: str, command: list[str]) -> dict[str, object]:
         handle = os.pidfd_open(pid)
         delay = random.uniform(0, 0.08)
         if random.random() < 0.7:  # most of the time, from a moment on when it is held
-            while _state(pid) not in ("T", "Z", "gone"):
+            while not {"T", "Z", "gone"} & {_state(pid), *map(_state, _children(pid))}:
                 time.sleep(0.0002)
             delay /= 3
         time.sleep(delay)
-        held = _state(pid) == "T"
+        held = "T" in (_state(pid), *map(_state, _children(pid)))
         if what == "both":
             os.kill(guardian, signal.SIGKILL)
         os.kill(tracer, signal.SIGSTOP if what == "stop" else signal.SIGKILL)
@@ -109,18 +118,19 @@ def trial(program: Program, what: str, command: list[str]) -> dict[str, object]:
 
 def main() -> None:
     """Run the trials."""
-    what, trials, command = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+    separator = sys.argv.index("--")
+    command = sys.argv[separator + 1 :]
     # Orphans of a killed tracer come to us, so that their end can be seen.
-    recorder.ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     program = Program([node_at("/dev/null")])
-    for _ in range(trials):
-        print(json.dumps(trial(program, what, command)), flush=True)
-        while True:
-            try:
-                if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                    break
-            except ChildProcessError:
-                break
+    for wanted in sys.argv[1:separator]:
+        what, _, trials = wanted.partition("=")
+        for _ in range(int(trials)):
+            started = [command[0], "child", *command[1:]] if what == "child" else command
+            print(json.dumps({"what": what, **trial(program, what, started)}), flush=True)
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
     program.close()
 
 

@@ -8,8 +8,9 @@ spared by the out-of-memory killer, and has another name: what ends the tracer d
 
 Why nobody is missed when the tracer is killed: the BPF side puts a process on the list, then looks whether
 holding is on, then sends SIGSTOP; the guardian turns holding off, then looks at the list. One of the two
-sees the other. And it continues a process only when the stop is there to be seen. The command itself has a
-second line of defence that needs no user space: it was forked with PR_SET_PDEATHSIG set to SIGCONT.
+sees the other. The tracer tells it before it takes a process off the list. And it continues a process only
+when the stop is there to be seen. The command itself has a second line of defence that needs no user space:
+it was forked with PR_SET_PDEATHSIG set to SIGCONT.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ _TRIES = 10
 _LOOK_SECONDS = 0.01
 #: How long the tracer waits for the guardian.
 _ANSWER_SECONDS = 10.0
-_READY, _DONE = b"r", b"d"
-_RELEASED = struct.Struct("<IQ")
+_READY, _DONE, _WILL, _HAS = b"rdwh"
+#: To the guardian: which message, and of what process, held since when.
+_MESSAGE = struct.Struct("<BIQ")
+_RELEASED = struct.Struct("<IQQ")
 
 
 class Guardian:
@@ -61,11 +64,21 @@ class Guardian:
     def take(self, maps: HoldMaps) -> bool:
         """Have it watch; False where it cannot, and nobody must be held then."""
         try:
-            socket.send_fds(self._socket, [_READY], maps.descriptors)
+            socket.send_fds(self._socket, [_MESSAGE.pack(_READY, 0, 0)], maps.descriptors)
             answered, _, _ = select.select([self._socket], [], [], _ANSWER_SECONDS)
-            return bool(answered) and self._socket.recv(1) == _READY
+            return bool(answered) and self._socket.recv(1) == bytes([_READY])
         except OSError:
             return False
+
+    def will_continue(self, pid: int, since_ns: int, handle: int) -> None:
+        """The tracer is about to continue a process; ``handle``: its pidfd. Until it has, watch that one."""
+        with contextlib.suppress(OSError):
+            socket.send_fds(self._socket, [_MESSAGE.pack(_WILL, pid, since_ns)], [handle])
+
+    def has_continued(self, pid: int, since_ns: int) -> None:
+        """It has."""
+        with contextlib.suppress(OSError):
+            self._socket.send(_MESSAGE.pack(_HAS, pid, since_ns))
 
     @property
     def alive(self) -> bool:
@@ -75,8 +88,8 @@ class Guardian:
         except ChildProcessError:
             return False
 
-    def released(self) -> list[tuple[int, int]]:
-        """(process, since when it was held) of those it has had to continue since the last call."""
+    def released(self) -> list[tuple[int, int, int]]:
+        """(process, held since, until) of those it has had to continue since the last call."""
         found = []
         with contextlib.suppress(OSError):
             while message := self._socket.recv(_RELEASED.size):
@@ -86,7 +99,7 @@ class Guardian:
     def close(self) -> None:
         """Send it away. Nobody may be held any more."""
         with contextlib.suppress(OSError):
-            self._socket.send(_DONE)
+            self._socket.send(_MESSAGE.pack(_DONE, 0, 0))
         self._socket.close()
         give_up = time.monotonic() + _ANSWER_SECONDS
         while self.alive:
@@ -123,6 +136,8 @@ class _Watch:
         self._maps: HoldMaps | None = None
         #: Those held: (process, since) -> its pidfd.
         self._known: dict[tuple[int, int], int] = {}
+        #: Off the list, and about to be continued by the tracer.
+        self._promised: set[tuple[int, int]] = set()
         #: Those that have been continued.
         self._released: set[tuple[int, int]] = set()
         self._tries: Counter[tuple[int, int]] = Counter()
@@ -135,13 +150,20 @@ class _Watch:
             for descriptor, _ in poller.poll(self._until_next()):
                 if descriptor != self._tracer.fileno():
                     continue
-                message, descriptors = self._receive()
-                if message == _READY:
+                kind, process, descriptors = self._receive()
+                if kind == _READY:
                     self._maps = HoldMaps.of(descriptors)
                     # Nobody reads that ring: only what is new to it counts.
                     poller.register(self._maps.wakeups, select.EPOLLIN | select.EPOLLET)
-                    self._tracer.send(_READY)
-                elif message == _DONE:
+                    self._tracer.send(bytes([_READY]))
+                elif kind == _WILL:
+                    self._promised.add(process)
+                    if process in self._known:
+                        os.close(self._known[process])
+                    self._known[process] = descriptors[0]
+                elif kind == _HAS:
+                    self._promised.discard(process)
+                elif kind == _DONE:
                     return
                 else:
                     self._bereaved()
@@ -149,12 +171,14 @@ class _Watch:
             self._look()
             self._release(overdue=True)
 
-    def _receive(self) -> tuple[bytes, list[int]]:
+    def _receive(self) -> tuple[int, tuple[int, int], list[int]]:
+        """A message; of kind 0 where the tracer is gone."""
         try:
-            message, descriptors, _, _ = socket.recv_fds(self._tracer, 1, 3)
+            message, descriptors, _, _ = socket.recv_fds(self._tracer, _MESSAGE.size, 3)
         except OSError:
-            return b"", []
-        return message, descriptors
+            message, descriptors = b"", []
+        kind, pid, since = _MESSAGE.unpack(message or bytes(_MESSAGE.size))
+        return kind, (pid, since), descriptors
 
     def _until_next(self) -> float | None:
         waiting = [since for pid, since in self._known if (pid, since) not in self._released]
@@ -166,12 +190,12 @@ class _Watch:
         """Bring what is known up to date with the list."""
         if self._maps is None:
             return
-        listed = set(self._maps.held.items())
+        listed = set(self._maps.held.items()) | self._promised
         for gone in self._known.keys() - listed:
             os.close(self._known.pop(gone))
             self._released.discard(gone)
             del self._tries[gone]
-        for pid, since in listed - self._known.keys():
+        for pid, since in listed - self._known.keys():  # none that is promised
             handle = self._maps.handle_of(pid, since)
             if handle is not None:
                 self._known[pid, since] = handle
@@ -187,7 +211,8 @@ class _Watch:
                 continue
             self._released.add((pid, since))
             with contextlib.suppress(OSError):
-                self._tracer.send(_RELEASED.pack(pid, since), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+                message = _RELEASED.pack(pid, since, time.monotonic_ns())
+                self._tracer.send(message, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
 
     def _bereaved(self) -> None:
         """The tracer is gone: continue everybody, and whoever is stopped by what still runs."""

@@ -2,8 +2,8 @@
 """Continues the processes that bpf/hold.c stopped at a failure.
 
 The tracer does so as soon as it has looked at one; the guardian (guardian.py) where the tracer is late or
-gone. Only the tracer takes a process off the list of those held, and only when it has been continued. When a
-process ends the BPF side does, before its number can be another's.
+gone. Only the tracer takes a process off the list of those held, just before it continues it, so that its
+next failure finds it off; and the BPF side when a process ends, before its number can be another's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import re
 import select
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,8 @@ DEADLINE_SECONDS = 1.0
 _ARRIVAL_SECONDS = 0.1
 _STEP_SECONDS = 0.0005
 _STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-_PENDING = re.compile(r"^(?:SigPnd|ShdPnd):\s*([0-9a-f]+)$", re.MULTILINE)
+#: Signals sent to the process. A debugger's go to single threads, and SIGCONT may take them back.
+_PENDING = re.compile(r"^ShdPnd:\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def has_ended(handle: int) -> bool:
     return bool(poller.poll(0))
 
 
-def let_go(pid: int, handle: int) -> bool:
+def let_go(pid: int, handle: int, just_before: Callable[[], None] = lambda: None) -> bool:
     """Continue a process that was stopped for us, when the stop has come. ``handle``: its pidfd.
 
     SIGCONT takes back every stop that waits. One that somebody else asked for meanwhile (Ctrl-Z) waits behind
@@ -75,6 +77,7 @@ def let_go(pid: int, handle: int) -> bool:
         time.sleep(_STEP_SECONDS)
         state = stop_state(pid)
     theirs = state.pending if state.stopped else state.pending - {signal.SIGSTOP}
+    just_before()
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(handle, signal.SIGCONT)
         for number in theirs:

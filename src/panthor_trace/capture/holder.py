@@ -21,8 +21,8 @@ class Holder:
         #: Why nobody is held.
         self.why = why
         self.on = False
-        #: Held for too long and continued by the guardian: (process, since).
-        self._late: set[tuple[int, int]] = set()
+        #: Held for too long, and when the guardian continued it: (process, since) -> until.
+        self._late: dict[tuple[int, int], int] = {}
 
     def turn_on(self) -> None:
         """Hold from now on, where that is possible."""
@@ -34,26 +34,33 @@ class Holder:
             self._maps.turn_on()
             self.on = True
 
+    def holds(self, pid: int) -> bool:
+        """Whether a process is stopped by us: the record that says so may still be behind another one."""
+        return self.on and self._maps is not None and self._maps.held.get(pid) is not None
+
     def release(self, pid: int, since_ns: int) -> dict[str, Any]:
-        """Continue a process; how long it was held, and by whom it was continued."""
+        """Continue a process. Who did so, and how long it was held: None where that is not known."""
         if self._maps is None or self._guardian is None:
             raise ValueError("nobody is held")
+        held = self._maps.held
+        # Asked as late as can be: what it continued may have been stopped by somebody else since.
+        self._late |= {(late, since): until for late, since, until in self._guardian.released()}
         handle = self._maps.handle_of(pid, since_ns)
-        ended_by = "tracer"
-        if handle is None:
-            ended_by = "end of the process"
-        else:
-            try:
-                # Asked as late as can be: what it continued may have been stopped by somebody else since.
-                self._late |= set(self._guardian.released())
-                if (pid, since_ns) in self._late:
-                    ended_by = "deadline"
-                elif not let_go(pid, handle):
-                    ended_by = "somebody else"
-            finally:
-                os.close(handle)
-            self._maps.held.delete(pid)
-        return {"held_ns": time.monotonic_ns() - since_ns, "continued_by": ended_by}
+        until_ns = self._late.pop((pid, since_ns), None)
+        by = "deadline"
+        if until_ns is None and handle is None:
+            by = "end of the process"
+        elif until_ns is None and handle is not None:
+            # Off the list it is in nobody's care but ours, so the guardian is told first.
+            self._guardian.will_continue(pid, since_ns, handle)
+            stopped = let_go(pid, handle, lambda: held.delete(pid))
+            self._guardian.has_continued(pid, since_ns)
+            by, until_ns = ("tracer", time.monotonic_ns()) if stopped else ("somebody else", None)
+        if handle is not None:
+            os.close(handle)
+            if by == "deadline":
+                held.delete(pid)
+        return {"held_ns": until_ns - since_ns if until_ns else None, "continued_by": by}
 
     def check(self) -> None:
         """Hold nobody any more where the guardian is gone."""

@@ -398,7 +398,8 @@ def _drain_until_end(
             sink.add(RecordType.KERNEL_STACK, program.kernel_stacks())
             next_counters = now + _COUNTERS_SECONDS
         sink.flush(now=now)
-        target.follow_stop()
+        if not holder.holds(target.pid):
+            target.follow_stop()
         info = signals.wait(0 if sink.received - received > _BUSY_RECORDS else DRAIN_SECONDS)
         received = sink.received
         if info is not None:

@@ -46,7 +46,7 @@ def _row(snapshot: Mapping[str, Any]) -> dict[str, Any]:
     memory = snapshot.get("memory") or {}
     level = nearest_limit(snapshot.get("cgroups") or [])
     events = level.get("events") or {}
-    held = snapshot.get("held_ns")
+    frozen = snapshot.get("continued_by") == "tracer"
     return {
         "time_ns": snapshot["time_ns"],
         "why": snapshot.get("why"),
@@ -67,9 +67,9 @@ def _row(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "descriptors": snapshot.get("descriptors"),
         "descriptors_max": (snapshot.get("limits") or {}).get("descriptors"),
         "failed_ns": snapshot.get("failed_ns"),
-        "held_ns": held,
-        # A process that was stopped when its call failed is still where that left it.
-        "as_of_ns": snapshot["time_ns"] if held is None else snapshot.get("call_ns"),
+        "held_ns": snapshot.get("held_ns"),
+        # A process that was stopped when its call failed, and still was when it had been read.
+        "as_of_ns": snapshot["call_ns"] if frozen else snapshot["time_ns"],
         "hold": snapshot.get("hold"),
     }
 

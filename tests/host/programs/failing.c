@@ -3,10 +3,12 @@
  * Fails in five ways that /dev/null knows, one after the other, and ends with status 7.
  *   failing [PAUSE_US [THREADS]]   so long between two failures; with threads that sleep in poll()
  *   failing child …                in a child process, waited for without asking for stops
+ *   failing catches …              with a handler for SIGCONT
  */
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -14,6 +16,11 @@
 #include <unistd.h>
 
 #define REQUEST(number) _IOC(_IOC_READ | _IOC_WRITE, 'd', number, 24)
+
+static void handler(int number)
+{
+	(void)number;
+}
 
 static void *sleeps(void *nothing)
 {
@@ -33,6 +40,11 @@ int main(int argc, char **argv)
 			wait(&status);
 			return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
 		}
+		argc--;
+		argv++;
+	}
+	if (argc > 1 && !strcmp(argv[1], "catches")) {
+		signal(SIGCONT, handler);
 		argc--;
 		argv++;
 	}
