@@ -30,6 +30,7 @@ from panthor_trace.capture.netlink import Netlink
 from panthor_trace.capture.nodes import node_at
 from panthor_trace.capture.observer import Observer
 from panthor_trace.capture.program import Program
+from panthor_trace.capture.sink import EventSink
 from panthor_trace.capture.state import StateWatch
 from panthor_trace.trace.writer import TraceWriter
 
@@ -43,7 +44,7 @@ def trace(program: Program, command: list[str], directory: str, tell: int) -> No
     signals = Signals()
     target = Command(command, dict(os.environ), None, signals, may_be_held=True)
     guardian = Guardian()
-    sink = recorder.EventSink(TraceWriter.create(directory, (0, 0)))
+    sink = EventSink(TraceWriter.create(directory, (0, 0)))
     program.open_ring(sink.on_record)
     observer = Observer(sink, program.libraries, Netlink(program.layers))
     holder = Holder(program.hold_maps, guardian)

@@ -291,10 +291,24 @@ class SyntheticTrace:
         available: int | None = 30 << 30,
         total: int = 32 << 30,
         cgroups: Sequence[Mapping[str, Any]] = (),
+        held: str | None = None,
     ) -> None:
-        """A snapshot of the machine's limits."""
+        """A snapshot of the machine's limits; ``held``: at the last failed ioctl, and continued by whom."""
+        failed = self.records[RecordType.IOCTL][-1] if held else None
+        hold = (
+            {}
+            if failed is None
+            else {
+                "call_ns": int(failed["head"]["enter_ns"]),
+                "failed_ns": int(failed["exit_ns"]),
+                "hold": "held",
+                "held_ns": 7_000_000,
+                "continued_by": held,
+            }
+        )
         self.states.append(
             {
+                **hold,
                 "time_ns": self._tick(),
                 "why": why,
                 "pid": self.pid,

@@ -175,6 +175,25 @@ def test_machine_side_comes_from_the_nearest_snapshot() -> None:
     assert (memory.headroom, memory.limit) == (2 << 30, 32 << 30)
 
 
+@pytest.mark.parametrize(
+    ("by", "note"), [("tracer", ""), ("deadline", "1.0 s later"), ("somebody else", "1.0 s later")]
+)
+def test_state_of_a_held_process_is_that_of_the_failure(by: str, note: str) -> None:
+    run = SyntheticTrace()
+    run.state("start", maps=10)
+    run.now += 5_000_000_000
+    with run.vulkan("vkAllocateMemory", 1, result=OUT_OF_DEVICE_MEMORY):
+        run.bo_create(64 * MIB, error=ENOMEM)
+        run.now += 1_000_000_000
+        run.state("failure", maps=812, cgroups=[cgroup("/c", 250 * MIB, 249 * MIB, 250 * MIB)], held=by)
+    trace = run.finish(134)
+    for name in ("mappings", "memory-cgroup", "memory"):
+        assert cap(verdict_of(trace), name).note == note
+    assert cap(verdict_of(trace), "mappings").used == 812
+    held = build(trace).states.iloc[-1]
+    assert (held["hold"], held["held_ns"]) == ("held", 7_000_000)
+
+
 def test_mapping_count_at_the_failure_beats_an_older_snapshot() -> None:
     run = SyntheticTrace()
     run.state(maps=7)
