@@ -127,7 +127,6 @@ def _mapping_counts(case: Case) -> pd.DataFrame:
     mapped = case.tables.mappings.rename(columns={"exit_ns": "as_of_ns"})
     parts = [part.reindex(columns=columns).astype("Int64") for part in (case.tables.states, mapped)]
     frame = pd.concat(parts).sort_values("as_of_ns", kind="stable", ignore_index=True)
-    frame = pd.concat(parts).sort_values("as_of_ns", kind="stable", ignore_index=True)
     # A sysctl of the machine: what one snapshot knows holds until the next.
     limit = frame["max_map_count"].ffill().bfill()
     frame["max_map_count"] = limit if most is None else limit.fillna(int(most))
