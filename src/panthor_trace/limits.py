@@ -72,7 +72,7 @@ BOUNDS: tuple[Bound, ...] = (
     Bound("va", "GPU addresses mapped", "VM", "bytes", "user_va_range VM_CREATE answered with"),
     Bound(
         "panvk-va",
-        "GPU addresses of panvk's own",
+        "panvk's own addresses",
         "VM",
         "bytes",
         "from PANVK_VA_RESERVE_BOTTOM to 4 GiB, panvk_vX_device.c; model/addresses.py",
