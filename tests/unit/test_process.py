@@ -51,7 +51,8 @@ def test_side_tables_of_one_process_say_nothing_of_another() -> None:
     for child, name in ((200, "one"), (300, "two")):
         trace.pid = trace.tid = child
         trace.process(ProcessEvent.EXEC, f"/usr/bin/{name}")
-        trace.state("process", maps=child, cgroups=[cgroup(f"/sys/fs/cgroup/{name}", 1 << 20, 0, 1 << 20)])
+        trace.state("failure", maps=child, cgroups=[cgroup(f"/sys/fs/cgroup/{name}", 1 << 20, 0, 1 << 20)])
+        trace.states[-1] |= {"what": "BO_CREATE", "failed_ns": child, "hold": "held"}
         trace.vm_create(VM + child)
         trace.vm_bind((trace.bo_create(child << 12), child << 12))
         with trace.vulkan("vkCmdDispatch", 0xCB, 1, 1, 1):
@@ -93,7 +94,8 @@ def test_side_tables_of_one_process_say_nothing_of_another() -> None:
     assert tables.states["pid"].tolist() == [pd.NA, 300]
     assert tables.states["maps"].tolist() == [pd.NA, 300]
     assert tables.states["cgroup"].fillna("").tolist() == ["", "/sys/fs/cgroup/two"]
-    assert tables.states["memory_total"].notna().all()
+    assert tables.states["failed_ns"].tolist() == [pd.NA, 300]
+    assert tables.states[["memory_total", "max_map_count"]].notna().all().all()
     assert tables.libraries["pid"].tolist() == [pd.NA, 300]
     assert tables.libraries["late_ns"].isna().tolist() == [True, False]
     assert tables.processes["peak_rss_bytes"].tolist() == [300]

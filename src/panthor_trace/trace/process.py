@@ -118,6 +118,9 @@ def _library(row: Mapping[str, Any], modules: Rows, pids: set[int], start: int) 
     return {**row, "pid": first.get("pid"), "mapped_ns": first.get("seen_ns")}
 
 
+#: What a snapshot says of the machine, whatever process it was taken of.
+_OF_THE_MACHINE = ("time_ns", "why", "max_map_count", "memory")
+
+
 def _of_the_machine(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What a snapshot that was taken of another process says of the machine."""
-    return {**row, "what": None, "pid": None, "maps": None, "cgroup": None, "cgroups": []}
+    return {name: row.get(name) for name in _OF_THE_MACHINE}
