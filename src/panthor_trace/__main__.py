@@ -1,7 +1,14 @@
 # SPDX-License-Identifier: MIT
 """``python3 -m panthor_trace``."""
 
-from .cli import main
+from __future__ import annotations
+
+import sys
 
 if __name__ == "__main__":
-    main()
+    try:
+        from .cli import main
+
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -15,7 +15,8 @@ from .commands.export import export
 from .commands.probes import probes
 from .commands.report import report
 from .commands.run import run
-from .errors import DEBUG_VARIABLE, EXIT_FAILED, TraceError, unexpected
+from .errors import DEBUG_VARIABLE, EXIT_FAILED, EXIT_INTERRUPTED, TraceError, unexpected
+from .speech import occupy_standard_streams, printable, say, unheard
 
 
 @click.group()
@@ -56,17 +57,38 @@ def _expand(arguments: Sequence[str]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point: one line for whatever a user can meet, never a traceback."""
+    occupy_standard_streams()
     debug = bool(os.environ.get(DEBUG_VARIABLE))
+    words = _expand(sys.argv[1:] if arguments is None else arguments)
     try:
-        cli.main(_expand(sys.argv[1:] if arguments is None else arguments), prog_name="panthor-trace")
+        status = cli.main(words, prog_name="panthor-trace", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        with unheard():
+            error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        say("interrupted")
+        sys.exit(EXIT_INTERRUPTED)
     except TraceError as error:
-        click.echo(f"panthor-trace: {error}", err=True)
+        say(str(error))
         if debug and error.detail:
-            click.echo(error.detail, err=True)
+            with unheard():
+                sys.stderr.write("".join(f"{printable(line)}\n" for line in error.detail.splitlines()))
         sys.exit(error.exit_code)
     except Exception as error:
         if debug:
             raise
-        click.echo(f"panthor-trace: {unexpected(error)}", err=True)
+        if isinstance(error, OSError) and error.filename is None:
+            _give_up_output(error)
+        else:
+            say(unexpected(error))
         sys.exit(EXIT_FAILED)
-    sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def _give_up_output(error: OSError) -> None:
+    """Standard output cannot be written; what is left in its buffer would fail again at the end."""
+    sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115 - for the rest of the process
+    if not isinstance(error, BrokenPipeError):
+        say(f"cannot write the output: {error.strerror}")

@@ -19,6 +19,8 @@ EXIT_FAILED = 125
 EXIT_NOT_EXECUTABLE = 126
 #: The command was not found.
 EXIT_NOT_FOUND = 127
+#: Ctrl-C before the command was started (128 + SIGINT, as a shell has it).
+EXIT_INTERRUPTED = 130
 
 #: Set to anything: unexpected errors show where they come from.
 DEBUG_VARIABLE = "PANTHOR_TRACE_DEBUG"

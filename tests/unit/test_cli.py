@@ -63,7 +63,44 @@ def test_wrong_option_and_wrong_variable_are_usage_errors(capsys: pytest.Capture
 def test_nobody_ran_sudo() -> None:
     assert Identity.invoking({}) is None
     assert Identity.invoking({"SUDO_UID": "0", "SUDO_GID": "0"}) is None
-    assert Identity.invoking({"SUDO_UID": "not a number", "SUDO_GID": "0"}) is None
+
+
+@pytest.mark.parametrize(
+    ("uid", "gid"),
+    [
+        ("not a number", "0"),
+        ("-1", "-1"),
+        ("1000", None),
+        (None, "1000"),
+        ("4294967295", "1"),
+        ("", ""),
+        ("٣", "1"),
+    ],
+)
+def test_half_a_user_is_none(uid: str | None, gid: str | None) -> None:
+    """Silently going on as root is what must not be."""
+    given = {"SUDO_UID": uid, "SUDO_GID": gid}
+    with pytest.raises(TraceError, match="no user"):
+        Identity.invoking({name: value for name, value in given.items() if value is not None})
+
+
+@pytest.mark.parametrize("options", [("--user", ""), ("--user", "daemon", "--no-drop")])
+def test_user_options_that_contradict(options: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main(*options, "--", "true") == 2
+    assert "--user" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("error", "status"), [(KeyboardInterrupt(), 42), (OSError(28, "full"), 42)])
+def test_nothing_during_the_report_costs_the_commands_status(
+    error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_recording: recorder.Recording, *, csv: bool) -> int:
+        raise error
+
+    monkeypatch.delenv(cli.DEBUG_VARIABLE, raising=False)
+    monkeypatch.setattr(recorder, "record", lambda _options, _say: recorder.Recording("somewhere", 42, None))
+    monkeypatch.setattr("panthor_trace.commands.run._report", fail)
+    assert run_main("--", "true") == status
 
 
 def test_unknown_user_is_said() -> None:

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pty
+import sys
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -131,3 +136,58 @@ def test_every_cause_has_an_exit_status() -> None:
 )
 def test_sizes_are_in_binary_units(count: int, said: str) -> None:
     assert size(count) == said
+
+
+STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\u202e\r\n\udcff"
+
+
+def test_no_name_steers_the_terminal() -> None:
+    """Whatever text is in a trace: labels, directories, reasons, messages."""
+    run = SyntheticTrace()
+    run.ioctl("VM_CREATE", {}, {"id": 1, "user_va_range": 1 << 47})
+    run.state(
+        "process", maps=3, cgroups=[cgroup(f"/sys/fs/cgroup/{STEERING}", 250 * MIB, 250 * MIB, 250 * MIB)]
+    )
+    with run.vulkan("vkAllocateMemory", 1):
+        run.vm_bind((run.bo_create(42 * MIB), 42 * MIB), error=ENOMEM)
+    trace = run.finish(134)
+    tables = build(trace)
+    verdict = judge(tables, trace.meta, trace.end)
+    tables.bos["label"] = STEERING
+    layers = {"vulkan": {"live": False, "why": STEERING}}
+    report = text(
+        replace(verdict, headline=STEERING, evidence=(STEERING,), missing=(STEERING,), remedy=STEERING),
+        tables,
+        {**trace.meta, "layers": layers},
+    )
+    assert report.count("\\x1b[2J") >= 6
+    assert not [letter for letter in report if not letter.isprintable() and letter != "\n"]
+
+
+@pytest.mark.parametrize("columns", [20, 40, 60])
+def test_narrow_terminal_costs_no_digit(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = pty.openpty()
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    trace = refused()
+    tables = build(trace)
+    with os.fdopen(slave, "w") as terminal:
+        monkeypatch.setattr(sys, "stdout", terminal)
+        reader = os.fdopen(master, "rb", buffering=0)
+        said: list[bytes] = []
+        thread = threading.Thread(target=lambda: _read_all(reader, said))
+        thread.start()
+        show(judge(tables, trace.meta, trace.end), tables, trace.meta)
+        terminal.flush()
+    thread.join(10)
+    shown = b"".join(said).decode()
+    assert "65530" in shown
+    assert "250 MiB" in shown
+
+
+def _read_all(reader: io.FileIO, said: list[bytes]) -> None:
+    try:
+        while part := reader.read(4096):
+            said.append(part)
+    except OSError:  # the terminal's other end is gone
+        pass

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -133,3 +134,79 @@ def test_unreadable_meta_is_one_clear_line(tmp_path: Path, meta: str, complaint:
 def test_what_is_no_trace_is_said(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no such trace"):
         read_trace(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("name", ["meta.json", "events.bin", "state.jsonl"])
+@pytest.mark.parametrize("kind", ["pipe", "device", "directory"])
+def test_what_is_no_file_is_not_read(tmp_path: Path, name: str, kind: str) -> None:
+    """A pipe would keep the reader waiting for ever, a device has no end."""
+    path = written(tmp_path)
+    (path / name).unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path / name)
+    elif kind == "device":
+        (path / name).symlink_to("/dev/zero")
+    else:
+        (path / name).mkdir()
+    with pytest.raises(TraceError, match=r"not a regular file|Is a directory"):
+        read_trace(path)
+
+
+@pytest.mark.parametrize(
+    ("member", "value"),
+    [
+        ("layers", "x"),
+        ("layers", {"driver": 1}),
+        ("machine", []),
+        ("nodes", "x"),
+        ("nodes", ["x"]),
+        ("driver_functions", {}),
+        ("started_monotonic_ns", "x"),
+        ("attached_pid", "1"),
+    ],
+)
+@pytest.mark.parametrize("name", ["meta.json", "end.json"])
+def test_damaged_description_is_said_to_be(tmp_path: Path, name: str, member: str, value: object) -> None:
+    path = written(tmp_path)
+    (path / name).write_text(json.dumps({"schema_version": SCHEMA_VERSION, member: value}))
+    with pytest.raises(TraceError, match="is damaged"):
+        read_trace(path)
+
+
+def test_side_table_ends_at_what_is_no_row(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    (path / "state.jsonl").write_text('{"pid":1}\n[]\n{"pid":2}\n')
+    assert read_trace(path).side["state"] == [{"pid": 1}]
+
+
+def test_side_table_may_hold_any_name(tmp_path: Path) -> None:
+    path = written(tmp_path)
+    row = {"path": "\r\v\x1c\x85\u2028\udcff"}
+    (path / "modules.jsonl").write_text(json.dumps(row) + "\n")
+    assert read_trace(path).side["modules"] == [row]
+
+
+def test_discarding_leaves_what_is_not_ours(tmp_path: Path) -> None:
+    writer = TraceWriter.create(str(tmp_path / "trace"), ME)
+    writer.write_json("meta.json", {})
+    (tmp_path / "trace" / "mine").write_text("")
+    writer.discard()
+    assert [path.name for path in (tmp_path / "trace").iterdir()] == ["mine"]
+
+
+def test_discarding_does_not_follow_the_path(tmp_path: Path) -> None:
+    writer = TraceWriter.create(str(tmp_path / "trace"), ME)
+    (tmp_path / "trace").rename(tmp_path / "moved")
+    (tmp_path / "trace").mkdir()
+    writer.discard()
+    assert (tmp_path / "trace").is_dir()
+
+
+@pytest.mark.parametrize("path", ["trace", "trace/", "./trace", "{}/trace//"])
+def test_any_spelling_of_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    TraceWriter.create(path.format(tmp_path), ME).close()
+    assert (tmp_path / "trace").is_dir()
+    for existing in ("/", ".", "..", str(tmp_path)):
+        with pytest.raises(TraceError, match="never overwritten"):
+            TraceWriter.create(existing, ME)

@@ -9,13 +9,14 @@ import signal
 from pathlib import Path
 
 from ..errors import TraceError
+from .proc import read_lines
 
 #: Signals by which a user ends the recording; the process is not sent them.
 _DETACHING = frozenset({signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT})
 
 
 def _status(pid: int) -> dict[str, str]:
-    lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
+    lines = read_lines(Path(f"/proc/{pid}/status"))
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
 
 
@@ -29,6 +30,7 @@ class Attached:
             self.pid = int(status["Tgid"])
             self._handle = os.pidfd_open(self.pid)
             arguments = Path(f"/proc/{self.pid}/cmdline").read_bytes().rstrip(b"\0")
+            (Path(f"/proc/{self.pid}/root") / ".").stat()
         except ProcessLookupError:
             raise TraceError(f"no process {pid}") from None
         except OSError as error:
@@ -39,7 +41,7 @@ class Attached:
             raise TraceError(f"cannot attach to process {pid}: it {kind}")
         if self.pid == os.getpid():
             raise TraceError("cannot attach to panthor-trace itself")
-        self.argv = tuple(part.decode(errors="replace") for part in arguments.split(b"\0"))
+        self.argv = tuple(os.fsdecode(part) for part in arguments.split(b"\0"))
         #: Whether the process was left running.
         self.detached = False
         self.status: int | None = None

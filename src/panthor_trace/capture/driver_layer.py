@@ -15,6 +15,7 @@ from ..trace.schema import STACK_TEXT_BYTES, RecordType
 from . import driver
 from .btf import Btf, BtfError
 from .driver_table import FUNCTIONS, Function
+from .proc import read_lines
 
 _KALLSYMS = Path("/proc/kallsyms")
 _PROFILE = Path("/sys/kernel/tracing/kprobe_profile")
@@ -131,7 +132,7 @@ class DriverLayer:
         ending = f"_bcc_{os.getpid()}"
         missed: dict[str, int] = {}
         try:
-            lines = _PROFILE.read_text().splitlines()
+            lines = read_lines(_PROFILE)
         except OSError:
             return missed
         for line in lines:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from ..errors import TraceError
 
+#: Beyond it is only -1, "no change" (setresuid(2)).
+_LAST_ID = (1 << 32) - 2
+
 
 @dataclass(frozen=True)
 class Identity:
@@ -28,7 +31,7 @@ class Identity:
         """The user ``name`` (or numeric id) of the password database."""
         try:
             entry = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
-        except KeyError:
+        except (KeyError, OverflowError):
             raise TraceError(f"no such user: {name}") from None
         groups = os.getgrouplist(entry.pw_name, entry.pw_gid)
         return cls(entry.pw_uid, entry.pw_gid, tuple(groups), entry.pw_name, entry.pw_dir)
@@ -36,10 +39,16 @@ class Identity:
     @classmethod
     def invoking(cls, environment: Mapping[str, str]) -> Identity | None:
         """The user who ran sudo; None where nobody did, or root itself."""
-        try:
-            uid, gid = int(environment["SUDO_UID"]), int(environment["SUDO_GID"])
-        except (KeyError, ValueError):
+        words = [environment.get("SUDO_UID"), environment.get("SUDO_GID")]
+        if words == [None, None]:
             return None
+        numbers = [int(word) for word in words if word and word.isascii() and word.isdecimal()]
+        if len(numbers) != len(words) or max(numbers) > _LAST_ID:
+            raise TraceError(
+                f"SUDO_UID={words[0] or ''} and SUDO_GID={words[1] or ''} are no user: "
+                "unset both, or run it by sudo"
+            )
+        uid, gid = numbers
         if uid == 0 or os.geteuid() != 0:
             return None
         try:

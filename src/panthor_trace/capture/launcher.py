@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import os
 import select
 import shutil
 import signal
+import stat
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from ..errors import EXIT_NOT_EXECUTABLE, EXIT_NOT_FOUND, TraceError
 from .identity import Identity
@@ -25,6 +28,8 @@ _ERRNO = struct.Struct("i")
 #: include/uapi/linux/prctl.h; loaded before a fork, after which as little as possible is done.
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
+#: How much of a file tells a script from a binary file: as many bytes as bash looks at.
+_FIRST_BYTES = 80
 
 #: Signals that end or steer a command. They wait in the tracer until the recorder takes them.
 _STEERING = frozenset(
@@ -53,13 +58,42 @@ def check_command(command: Sequence[str], environment: Mapping[str, str]) -> Non
     """Refuse a command that cannot run before anything is set up. Raises TraceError (126, 127)."""
     program = command[0]
     path = environment.get("PATH", os.defpath)
-    if "/" in program:
-        if not Path(program).exists():
-            raise TraceError(f"{program}: no such file or directory", EXIT_NOT_FOUND)
-        if Path(program).is_dir() or not os.access(program, os.X_OK):
-            raise TraceError(f"{program}: cannot be executed (permission denied)", EXIT_NOT_EXECUTABLE)
-    elif not shutil.which(program, path=path):
-        raise TraceError(f"{program}: command not found", EXIT_NOT_FOUND)
+    if "/" not in program:
+        if not shutil.which(program, path=path):
+            raise TraceError(f"{program}: command not found", EXIT_NOT_FOUND)
+        return
+    try:
+        mode = Path(program).stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        raise TraceError(f"{program}: no such file or directory", EXIT_NOT_FOUND) from None
+    except OSError as error:
+        raise TraceError(f"{program}: {error.strerror}", EXIT_NOT_EXECUTABLE) from None
+    if stat.S_ISDIR(mode):
+        raise TraceError(f"{program}: is a directory", EXIT_NOT_EXECUTABLE)
+    if not os.access(program, os.X_OK, effective_ids=True):
+        raise TraceError(f"{program}: cannot be executed (permission denied)", EXIT_NOT_EXECUTABLE)
+
+
+def _execute(argv: tuple[str, ...], environment: Mapping[str, str]) -> NoReturn:
+    """Become the command. Raises OSError.
+
+    What is executable but in no format of the kernel's is a script without ``#!``: shells, env(1) and sudo
+    give it to /bin/sh, as execvp(3) does. Binary files are refused, as bash does.
+    """
+    try:
+        os.execvpe(argv[0], argv, environment)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC:
+            raise
+        path = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment.get("PATH", os.defpath))
+        if path is None or _is_binary(path):
+            raise
+        os.execve("/bin/sh", ["/bin/sh", path, *argv[1:]], environment)
+
+
+def _is_binary(path: str) -> bool:
+    with open(path, "rb") as file:  # noqa: PTH123 - as it was executed
+        return b"\0" in file.read(_FIRST_BYTES).partition(b"\n")[0]
 
 
 def shell_status(wait_status: int) -> int:
@@ -76,7 +110,10 @@ class Signals:
     """
 
     def __init__(self) -> None:
-        self.original = signal.pthread_sigmask(signal.SIG_BLOCK, _STEERING)
+        self._original = signal.pthread_sigmask(signal.SIG_BLOCK, _STEERING)
+        # A parent that ignores SIGCHLD hands that down, and the kernel then forgets how children ended.
+        self._of_children = signal.getsignal(signal.SIGCHLD)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
 
     def leave_stops_to_the_command(self) -> None:
         """From now on the tracer stops when the command does, not when the terminal says so."""
@@ -108,7 +145,12 @@ class Signals:
         """Give the signals back. Those still waiting had been meant for the command, which is gone."""
         while self.wait(0) is not None:
             pass
-        signal.pthread_sigmask(signal.SIG_SETMASK, self.original)
+        self.hand_back()
+
+    def hand_back(self) -> None:
+        """Set signals as they were found."""
+        signal.signal(signal.SIGCHLD, self._of_children)
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._original)
 
 
 class Command:
@@ -155,8 +197,8 @@ class Command:
                 signal.signal(number, signal.SIG_DFL)
             if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
                 signal.signal(signal.SIGINT, signal.SIG_DFL)
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.original)
-            os.execvpe(self.argv[0], self.argv, environment)
+            self._signals.hand_back()
+            _execute(self.argv, environment)
         except OSError as error:
             os.write(error_pipe, _ERRNO.pack(error.errno or 0))
         finally:
@@ -209,7 +251,7 @@ class Command:
 
     def _is_stopped(self) -> bool:
         try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+            return Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"T"
         except OSError:
             return False
 

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
+from .proc import read_lines
+
 VULKAN = "libvulkan.so.1"
 CXX = "libstdc++.so.6"
 #: LLVM's C++ runtime, of programs built with clang's libc++; same __cxa_throw (Itanium C++ ABI).
@@ -54,8 +56,8 @@ def resolve(root: Path, path: Path) -> Path | None:
 def _configured(root: Path, file: Path) -> Iterator[Path]:
     """Directories named by an ld.so.conf, with its includes."""
     try:
-        lines = _inside(root, file).read_text().splitlines()
-    except (OSError, UnicodeDecodeError):
+        lines = read_lines(_inside(root, file))
+    except OSError:
         return
     for line in lines:
         words = line.split("#")[0].split()

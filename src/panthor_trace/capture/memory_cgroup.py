@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .proc import read_lines, unescaped
+
 #: cgroup v1 writes "no limit" as the largest page-aligned long.
 _UNLIMITED_V1 = 1 << 62
 
@@ -31,7 +33,7 @@ class Hierarchy:
     def directory(self, pid: int, proc: Path = Path("/proc")) -> Path | None:
         """The group of ``pid`` now; None when the process is gone or its group lies outside the mount."""
         try:
-            lines = (proc / str(pid) / "cgroup").read_text().splitlines()
+            lines = read_lines(proc / str(pid) / "cgroup")
         except OSError:
             return None
         for line in lines:
@@ -63,10 +65,10 @@ _V1 = (
 def find_hierarchy(mountinfo: Path = Path("/proc/self/mountinfo")) -> Hierarchy | None:
     """The hierarchy whose memory controller is in use; None where there is none."""
     unified = legacy = None
-    for line in mountinfo.read_text().splitlines():
+    for line in read_lines(mountinfo):
         left, _, right = line.partition(" - ")
         kind, _, options = right.split(" ", 2)
-        root, mount = left.split(" ")[3:5]
+        root, mount = map(unescaped, left.split(" ")[3:5])
         if kind == "cgroup2" and unified is None:
             unified = Hierarchy(Path(mount), root, "", _V2)
         elif kind == "cgroup" and "memory" in options.split(","):
@@ -87,7 +89,7 @@ def _events(directory: Path) -> dict[str, int]:
     found = {}
     for name in ("memory.events", "memory.oom_control"):
         try:
-            pairs = [line.split() for line in (directory / name).read_text().splitlines()]
+            pairs = [line.split() for line in read_lines(directory / name)]
         except OSError:
             continue
         found.update({key: int(value) for key, value in pairs if key in ("max", "oom", "oom_kill")})

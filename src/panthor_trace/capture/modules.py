@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .elf import Elf, ElfError, Symbol
+from .proc import read_lines, unescaped
 
 #: Device (major << 20 | minor, as the kernel encodes it) and inode number.
 FileKey = tuple[int, int]
@@ -90,7 +91,7 @@ def read_regions(pid: int) -> list[Region]:
     """Executable file mappings of a process; empty where it is gone."""
     regions = []
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text(errors="replace").splitlines()
+        lines = read_lines(Path(f"/proc/{pid}/maps"))
     except OSError:
         return []
     for line in lines:
@@ -100,7 +101,7 @@ def read_regions(pid: int) -> list[Region]:
         start, end = (int(part, 16) for part in span.split("-"))
         major, minor = (int(part, 16) for part in device.split(":"))
         key = (major << 20 | minor, int(inode))
-        regions.append(Region(pid, start, end, int(offset, 16), key, path[0] if path else ""))
+        regions.append(Region(pid, start, end, int(offset, 16), key, unescaped(path[0]) if path else ""))
     return regions
 
 

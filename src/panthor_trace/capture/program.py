@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import importlib
 import os
 import struct
@@ -229,6 +230,8 @@ class Program:
     @staticmethod
     def _refusal(error: Exception, said: str) -> str:
         lines = [line.strip() for line in said.splitlines() if "error" in line.lower()]
+        if os.strerror(errno.EMFILE) in said or os.strerror(errno.EMFILE) in str(error):
+            return "too many open files: its probes need some hundred; raise the limit (ulimit -n 4096)"
         detail = lines[0] if lines else (str(error).splitlines() or [type(error).__name__])[0]
         return (
             f"the BPF programs cannot be loaded on this kernel: {detail} (it needs CONFIG_BPF_SYSCALL, "

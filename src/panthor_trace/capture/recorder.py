@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
+import re
 import resource
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +38,11 @@ DRAIN_SECONDS = 0.02
 _COUNTERS_SECONDS = 1.0
 #: So many records in one drain mean that the ring fills fast: drain again without a pause.
 _BUSY_RECORDS = 2000
+#: Descriptors the tracer itself may need.
+_FILES = 4096
+#: What of a command's name goes into the name of its trace, and how much.
+_UNFIT = re.compile(r"[^A-Za-z0-9._+-]")
+_NAME_LENGTH = 64
 
 
 @dataclass(frozen=True)
@@ -64,13 +70,14 @@ class Recording:
 
     path: str
     exit_code: int
-    identity: Identity | None
+    #: Whose the trace is: the user who ran sudo. None: our own.
+    owner: Identity | None
     warnings: list[str] = field(default_factory=list)
 
 
 def default_directory(command: Sequence[str]) -> str:
     """``panthor-trace-<command>-<date>-<pid>`` in the current directory."""
-    name = Path(command[0] if command else "").name or "process"
+    name = _UNFIT.sub("_", Path(command[0] if command else "").name)[:_NAME_LENGTH] or "process"
     return f"panthor-trace-{name}-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
 
 
@@ -82,10 +89,10 @@ def _require_root() -> None:
         )
 
 
-def _identity(options: Options) -> Identity | None:
+def _command_identity(options: Options, owner: Identity | None) -> Identity | None:
     if options.user:
         return Identity.of_user(options.user)
-    return Identity.invoking(os.environ) if options.drop else None
+    return owner if options.drop else None
 
 
 def _metadata(
@@ -136,31 +143,41 @@ def record(options: Options, say: Callable[[str], None]) -> Recording:
     """
     _require_root()
     environment = dict(os.environ)
-    identity = _identity(options)
+    # The trace is the invoking user's whoever the command runs as: root must not write where that user can
+    # put links in the way, nor leave files behind that the user cannot remove.
+    owner = Identity.invoking(os.environ)
+    identity = _command_identity(options, owner)
     if identity:
         environment.update(identity.environment())
     environment.update(options.environment)
     attached = Attached(options.pid) if options.pid is not None else None
     if attached is None:
-        check_command(options.command, environment)
+        with acting_as(identity):
+            check_command(options.command, environment)
     nodes = [*panthor_nodes(), *(node_at(path) for path in options.nodes)]
     if not nodes:
         say("no panthor device on this machine: only Vulkan calls and exceptions will be recorded")
 
     path = options.output or default_directory(attached.argv if attached else options.command)
-    owner = (identity.uid, identity.gid) if identity else (os.getuid(), os.getgid())
-    with acting_as(identity):
-        writer = TraceWriter.create(path, owner)
     signals = Signals()
     hold = options.hold and attached is None
     guardian = None
     try:
-        target = attached or Command(options.command, environment, identity, signals, may_be_held=hold)
-        guardian = Guardian() if hold else None
-        return _record_into(writer, options, environment, identity, nodes, target, signals, guardian, say)
-    except BaseException:  # raised only as long as the command has not run
-        writer.discard()
-        raise
+        with acting_as(owner):
+            writer = TraceWriter.create(path, (os.geteuid(), os.getegid()))
+        try:
+            target = attached or Command(
+                options.command, environment, identity, signals, may_be_held=hold
+            )
+            guardian = Guardian() if hold else None
+            recording = _record_into(
+                writer, options, environment, identity, nodes, target, signals, guardian, say
+            )
+        except BaseException:  # raised only as long as the command has not run
+            writer.discard()
+            raise
+        recording.owner = owner
+        return recording
     finally:
         if guardian:
             guardian.close()
@@ -181,6 +198,7 @@ def _record_into(
     say: Callable[[str], None],
 ) -> Recording:
     _spare_from_oom()
+    _allow_many_files()
     sink = EventSink(writer)
     program = netlink = None
     try:
@@ -205,7 +223,10 @@ def _record_into(
         _write_start(writer, _metadata(options, target, program, nodes, identity, holder))
         interrupted = signals.interrupted()
         if interrupted:
-            raise TraceError("interrupted before the command was started", 128 + interrupted)
+            what = (
+                "the process was attached to" if isinstance(target, Attached) else "the command was started"
+            )
+            raise TraceError(f"interrupted before {what}", 128 + interrupted)
     except BaseException:
         if isinstance(target, Command):
             target.abandon()
@@ -227,7 +248,7 @@ def _record_into(
     _run(program, target, sink, observer, watch, holder, signals)
     program.close()
     netlink.close()
-    return _finish(writer, program, target, sink, observer, netlink, identity)
+    return _finish(writer, program, target, sink, observer, netlink)
 
 
 def _why_not_held(options: Options, program: Program) -> str:
@@ -246,6 +267,17 @@ def _spare_from_oom() -> None:
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-1000")
+
+
+def _allow_many_files() -> None:
+    """Every probe takes a descriptor or two, some hundred in all. The command keeps its own limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft >= _FILES:
+        return
+    for most in (max(hard, _FILES), hard):  # the first takes CAP_SYS_RESOURCE, which containers may withhold
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, _FILES), most))
+            return
 
 
 def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
@@ -333,9 +365,8 @@ def _finish(
     sink: EventSink,
     observer: Observer,
     netlink: Netlink,
-    identity: Identity | None,
 ) -> Recording:
-    recording = Recording(writer.path, target.exit_code, identity)
+    recording = Recording(writer.path, target.exit_code, owner=None)
     status = target.status if isinstance(target, Command) else observer.statuses.get(target.pid)
     end = {
         "ended": datetime.now().astimezone().isoformat(),

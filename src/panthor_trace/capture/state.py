@@ -19,6 +19,7 @@ from ..trace.schema import Hold, MappingKind, ProcessEvent, RecordType
 from ..uapi import ioctls, vulkan
 from .holder import OUTCOMES, Holder
 from .memory_cgroup import Hierarchy, find_hierarchy, read_level
+from .proc import read_lines
 from .process_state import process_state
 
 #: Time between two periodic snapshots, longer where one takes long: they may cost a hundredth of a processor.
@@ -66,7 +67,7 @@ class Failure:
 def memory_info(path: Path = Path("/proc/meminfo")) -> dict[str, int | None]:
     """The machine's memory in bytes."""
     try:
-        rows = dict(line.split(":", 1) for line in path.read_text().splitlines())
+        rows = dict(line.split(":", 1) for line in read_lines(path))
     except (OSError, ValueError):
         rows = {}
     wanted = {"total": "MemTotal", "available": "MemAvailable", "free": "MemFree", "swap_free": "SwapFree"}

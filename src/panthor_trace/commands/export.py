@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -18,4 +19,4 @@ def export(output: Path | None, process: int | None, directory: Path) -> None:
     from ..export.csv import export_csv
 
     for path in export_csv(analyse(directory, process).tables, output or directory / "csv"):
-        click.echo(str(path))
+        click.echo(os.fsencode(path))

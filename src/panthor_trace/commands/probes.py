@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import click
 
+from ..speech import say
+
 
 @click.command()
 @click.option("--source", "show_source", is_flag=True, help="Print the C source instead of the list.")
@@ -18,7 +20,7 @@ def probes(show_source: bool) -> None:
         offsets = file_offsets(Btf.of_kernel())
     except BtfError as error:
         offsets = None
-        click.echo(f"panthor-trace: no ioctl layer: {error}", err=True)
+        say(f"no ioctl layer: {error}")
     if show_source:
         click.echo(program_source(offsets), nl=False)
         return

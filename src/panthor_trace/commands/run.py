@@ -5,12 +5,18 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..errors import DEBUG_VARIABLE, EXIT_NO_VERDICT, TraceError, unexpected
+from ..speech import printable, say, unheard
+
+if TYPE_CHECKING:
+    from ..capture.recorder import Recording
 
 
 def _assignment(
@@ -78,24 +84,23 @@ def run(
     """
     if bool(command) == (pid is not None):
         raise click.UsageError("a COMMAND to run or the --pid of a running process, one of the two")
+    if user is not None and (no_drop or not user):
+        raise click.UsageError("--user takes a user's name or number, and not together with --no-drop")
     from ..capture.recorder import Options, record
 
     options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid, not no_hold)
-    recording = record(options, _say)
-    for warning in recording.warnings:
-        _say(warning)
-    if recording.identity:
-        _rehearse()
-        recording.identity.become()
+    recording = record(options, say)
     status = EXIT_NO_VERDICT
     try:
-        status = _report(Path(recording.path), csv=not no_csv)
+        status = _report(recording, csv=not no_csv)
     except TraceError as error:
-        _say(str(error))
+        say(str(error))
+    except KeyboardInterrupt:
+        say(f"interrupted while reporting; the trace is kept: {recording.path}")
     except Exception as error:  # the command has run: its exit status is what counts
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        _say(f"{unexpected(error)}; the trace is kept: {recording.path}")
+        say(f"{unexpected(error)}; the trace is kept: {recording.path}")
     sys.exit(status if exit_verdict else recording.exit_code)
 
 
@@ -117,23 +122,28 @@ def _rehearse() -> None:
         table.to_csv(io.StringIO(), index=False)
 
 
-def _report(directory: Path, *, csv: bool) -> int:
-    """Show the verdict and write the tables; returns the verdict's exit status."""
+def _report(recording: Recording, *, csv: bool) -> int:
+    """Show the verdict and write the tables, as the user who ran sudo; returns the verdict's exit status."""
+    for warning in recording.warnings:
+        say(warning)
+    if recording.owner:
+        _rehearse()
+        recording.owner.become()
     from ..analysis import analyse
     from ..export.csv import export_csv
     from ..report.terminal import show
     from ..verdict import EXIT_STATUS
 
+    directory = Path(recording.path)
     analysis = analyse(directory)
-    show(analysis.verdict, analysis.tables, analysis.trace.meta, err=True)
+    with unheard():
+        show(analysis.verdict, analysis.tables, analysis.trace.meta, err=True)
     if csv:
         try:
             export_csv(analysis.tables, directory / "csv")
         except TraceError as error:
-            _say(str(error))
-    click.echo(f"trace: {directory} (again: panthor-trace report {directory})", err=True)
+            say(str(error))
+    again = f"panthor-trace report {shlex.quote(str(directory))}"
+    with unheard():
+        sys.stderr.write(f"trace: {printable(str(directory))} (again: {printable(again)})\n")
     return EXIT_STATUS[analysis.verdict.cause]
-
-
-def _say(text: str) -> None:
-    click.echo(f"panthor-trace: {text}", err=True)

@@ -3,10 +3,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
+from typing import TextIO
+
+import pandas as pd
 
 from ..errors import TraceError
 from ..model import Tables
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class _Rows:
+    """Where rows go. A carriage return in a name shows as ``\\r``: csv puts no quotes round it before
+    Python 3.13, and every reader would begin a new row there.
+    """
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> int:
+        """Write whole rows."""
+        return self._file.write(text.replace("\r", "\\r"))
 
 
 def export_csv(tables: Tables, directory: Path) -> list[Path]:
@@ -16,8 +36,25 @@ def export_csv(tables: Tables, directory: Path) -> list[Path]:
         directory.mkdir(exist_ok=True)
         for name, table in tables:
             path = directory / f"{name}.csv"
-            table.to_csv(path, index=False)
+            _write(table, path)
             written.append(path)
     except OSError as error:
         raise TraceError(f"cannot write the CSV files to {directory}: {error.strerror}") from None
     return written
+
+
+def _write(table: pd.DataFrame, path: Path) -> None:
+    """Write a whole file or none; never through a link, nor over what another name leads to. Raises OSError.
+
+    A path that was no UTF-8 has its bytes as ``\\xff``.
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        handle = os.open(partial, _NEW_FILE, 0o644)
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
+            table.to_csv(_Rows(file), index=False)  # type: ignore[call-overload]
+        partial.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+        raise

@@ -10,12 +10,13 @@ import pandas as pd
 
 from ..model import Tables
 from ..model.stacks import describe
+from ..speech import printable
 
 
 def show_stacks(tables: Tables) -> None:
     """Print the user stack of every failure that has one."""
     for line in stack_lines(tables):
-        click.echo(line)
+        click.echo(printable(line))
 
 
 def stack_lines(tables: Tables) -> Iterator[str]:

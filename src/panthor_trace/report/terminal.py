@@ -18,10 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from ..model import Tables
+from ..speech import printable
 from ..verdict import CapUse, KernelCap, Verdict, wording
 from .allocations import Allocation, Step, growth, largest
 
 WIDTH = 80
+#: Narrower, rich would cut digits off the limits' numbers; a narrower terminal breaks the lines itself.
+_NARROWEST = 72
 _SECOND = 1_000_000_000
 _MILLISECOND = 1_000_000
 _STYLES = {KernelCap.YES: "bold red", KernelCap.NO: "bold green", KernelCap.INCONCLUSIVE: "bold yellow"}
@@ -31,7 +34,9 @@ def show(verdict: Verdict, tables: Tables, meta: Mapping[str, Any], *, err: bool
     """Print the report to standard output, or error."""
     file = sys.stderr if err else sys.stdout
     width = None if file.isatty() else WIDTH
-    _print(Console(file=file, width=width, highlight=False, markup=False, emoji=False), verdict, tables, meta)
+    console = Console(file=file, width=width, highlight=False, markup=False, emoji=False)
+    console.width = max(console.width, _NARROWEST)
+    _print(console, verdict, tables, meta)
 
 
 def text(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> str:
@@ -40,6 +45,11 @@ def text(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> str:
     console = Console(file=file, width=WIDTH, no_color=True, highlight=False, markup=False, emoji=False)
     _print(console, verdict, tables, meta)
     return file.getvalue()
+
+
+def _text(content: str, **more: Any) -> Text:
+    """Text that cannot steer the terminal, whatever names the traced processes gave their files."""
+    return Text(printable(content), **more)
 
 
 def _print(console: Console, verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> None:
@@ -53,14 +63,14 @@ def _print(console: Console, verdict: Verdict, tables: Tables, meta: Mapping[str
 
 def _parts(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> Iterator[RenderableType]:
     answer = f"{wording.cap(verdict.kernel_cap)}. {verdict.headline}"
-    yield Text(answer, style=_STYLES[verdict.kernel_cap])
-    yield Text(
+    yield _text(answer, style=_STYLES[verdict.kernel_cap])
+    yield _text(
         f"cause: {verdict.cause.value}   refused by: {verdict.refused_by}   "
         f"confidence: {verdict.confidence.value}"
     )
     yield from _failing_call(verdict)
     if verdict.buffer:
-        yield Text(f"buffer: {wording.buffer(verdict.buffer)}")
+        yield _text(f"buffer: {wording.buffer(verdict.buffer)}")
     yield from _section("evidence", verdict.evidence)
     yield from _section("what would have been enough", verdict.enough)
     yield from _section("how it grows", verdict.growth)
@@ -78,11 +88,11 @@ def _parts(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> Iterato
     yield from _section("missing", verdict.missing)
     yield from _section("would raise the confidence", verdict.would_raise)
     lost = [f"{count} {kind.replace('_', ' ')}" for kind, count in verdict.losses]
-    yield Text(f"losses: {', '.join(lost) or 'none'}")
+    yield _text(f"losses: {', '.join(lost) or 'none'}")
     yield from _holds(tables)
     off = [f"{name} ({facts['why']})" for name, facts in meta.get("layers", {}).items() if not facts["live"]]
     if off:
-        yield Text(f"layers not live: {', '.join(off)}")
+        yield _text(f"layers not live: {', '.join(off)}")
 
 
 def _holds(tables: Tables) -> Iterator[Text]:
@@ -92,21 +102,21 @@ def _holds(tables: Tables) -> Iterator[Text]:
     if len(held):
         count = wording.counted(len(held), "failure")
         longest = f", {held.max():.0f} ms at most" if len(held) > 1 else ""
-        yield Text(f"held to look at the process: at {count}, for {held.sum():.0f} ms{longest}")
+        yield _text(f"held to look at the process: at {count}, for {held.sum():.0f} ms{longest}")
     elif states["hold"].notna().any():
-        yield Text(f"not held at a failure: {', '.join(states['hold'].dropna().unique())}")
+        yield _text(f"not held at a failure: {', '.join(states['hold'].dropna().unique())}")
 
 
 def _failing_call(verdict: Verdict) -> Iterator[Text]:
     call = verdict.failing_call
     if call is None:
         return
-    yield Text(
+    yield _text(
         f"failing call: {wording.call(call)}, {call.since_start_ns / _SECOND:.3f} s after the start, "
         f"process {call.pid}, thread {call.tid}"
     )
     if call.command_buffer is not None:
-        yield Text(f"command buffer: {call.command_buffer:#x}")
+        yield _text(f"command buffer: {call.command_buffer:#x}")
 
 
 def _titled(title: str, table: Table) -> RenderableType:
@@ -117,10 +127,10 @@ def _titled(title: str, table: Table) -> RenderableType:
 def _section(title: str, facts: tuple[str, ...]) -> Iterator[RenderableType]:
     if not facts:
         return
-    yield Text(f"{title}:")
+    yield _text(f"{title}:")
     for fact in facts:
         grid = Table.grid(padding=(0, 1, 0, 0))
-        grid.add_row("-", Text(fact, overflow="fold"))
+        grid.add_row("-", _text(fact, overflow="fold"))
         yield Padding(grid, (0, 0, 0, 2))
 
 
@@ -146,7 +156,7 @@ def _caps_table(caps: tuple[CapUse, ...]) -> Table:
         peak = f"peak {_amount(use.peak, use.unit)}" if use.peak is not None else ""
         where = "; ".join(filter(None, [use.scope, peak, "" if use.note == "no limit" else use.note]))
         left = "" if limit == "no limit" else _amount(use.headroom, use.unit)
-        table.add_row(Text(use.counts), _amount(use.used, use.unit), limit, left, Text(where))
+        table.add_row(_text(use.counts), _amount(use.used, use.unit), limit, left, _text(where))
     return table
 
 
@@ -155,9 +165,9 @@ def _allocations_table(allocations: list[Allocation]) -> Table:
     for allocation in allocations:
         table.add_row(
             wording.size(allocation.size),
-            Text(allocation.purpose or "-"),
-            Text(allocation.owner),
-            Text(allocation.fate),
+            _text(allocation.purpose or "-"),
+            _text(allocation.owner),
+            _text(allocation.fate),
         )
     return table
 

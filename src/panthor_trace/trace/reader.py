@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,20 @@ from .records import BLOCK, DTYPES
 from .schema import BLOCK_MAGIC, SCHEMA_VERSION, RecordType
 
 Records = npt.NDArray[np.void]
+
+#: What the members of meta.json and end.json are that others rely on.
+_SHAPES: Mapping[str, type | tuple[type, ...]] = MappingProxyType(
+    {
+        "layers": dict,
+        "machine": dict,
+        "nodes": list,
+        "driver_functions": list,
+        "vulkan_functions": list,
+        "command": list,
+        "started_monotonic_ns": int,
+        "attached_pid": (int, type(None)),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -38,26 +55,54 @@ class Trace:
         return self.records.get(kind, np.empty(0, DTYPES[kind]))
 
 
+def _read(path: Path) -> bytes | None:
+    """A file's bytes; None where there is none. Raises OSError, and TraceError where it is no file.
+
+    A pipe would keep us waiting and a device has no end: traces come from elsewhere, as archives do.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise TraceError(f"{path} is no trace's: it is not a regular file")
+        return file.read()
+
+
 def _load_json(path: Path) -> dict[str, Any] | None:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (FileNotFoundError, ValueError):
+        content = json.loads(_read(path) or b"")
+    except (ValueError, RecursionError):
         return None
-    return content if isinstance(content, dict) else None
+    if not isinstance(content, dict):
+        return None
+    for name, shape in _SHAPES.items():
+        if name in content and not isinstance(content[name], shape):
+            raise TraceError(f"{path} is damaged: {name} is not what it was written as")
+    rows = [
+        *content.get("layers", {}).values(),
+        *content.get("nodes", ()),
+        *content.get("driver_functions", ()),
+    ]
+    if not all(isinstance(row, dict) for row in rows):
+        raise TraceError(
+            f"{path} is damaged: layers, nodes or driver_functions are not what they were written as"
+        )
+    return content
 
 
 def _load_lines(path: Path) -> list[dict[str, Any]]:
     """The whole lines of a side table; a last one cut short is left out."""
     rows = []
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return []
-    for line in lines:
+    for line in (_read(path) or b"").splitlines():
         try:
-            rows.append(json.loads(line))
-        except ValueError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             break
+        if not isinstance(row, dict):
+            break
+        rows.append(row)
     return rows
 
 
@@ -115,13 +160,14 @@ def _joined(parts: Mapping[RecordType, list[Records]]) -> dict[RecordType, Recor
 
 def read_trace(path: Path) -> Trace:
     """Read the trace directory ``path``. Raises TraceError where it is none, or of a later version."""
-    if not path.is_dir():
-        raise TraceError(f"{path} is not a trace directory" if path.exists() else f"{path}: no such trace")
     try:
+        if not path.is_dir():
+            raise TraceError(
+                f"{path} is not a trace directory" if path.exists() else f"{path}: no such trace"
+            )
         meta = _load_json(path / "meta.json")
         end = _load_json(path / "end.json")
-        events = path / "events.bin"
-        raw = events.read_bytes() if events.exists() else b""
+        raw = _read(path / "events.bin") or b""
         side = {file.stem: _load_lines(file) for file in sorted(path.glob("*.jsonl"))}
     except OSError as error:
         raise TraceError(f"cannot read the trace {path}: {error.strerror}") from None

@@ -13,7 +13,6 @@ import json
 import os
 import struct
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from ..errors import EXIT_OUTPUT, TraceError
@@ -21,6 +20,7 @@ from .schema import BLOCK_MAGIC
 
 _BLOCK = struct.Struct("<4sIII")
 _FILE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_APPEND | os.O_CLOEXEC
+_DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class TraceWriter:
@@ -30,19 +30,29 @@ class TraceWriter:
     user's), so a user can never have a directory made where that user could not make one.
     """
 
-    def __init__(self, path: str, handle: int, owner: tuple[int, int]) -> None:
+    def __init__(self, path: str, place: tuple[int, str], handle: int, owner: tuple[int, int]) -> None:
         self.path = path
+        #: The directory it was made in, and its name there.
+        self._parent, self._name = place
         self._directory = handle
         self._owner = owner
         self._events: int | None = None
         self._lines: dict[str, int] = {}
+        #: Names of the files that were made.
+        self._made: list[str] = []
 
     @classmethod
     def create(cls, path: str, owner: tuple[int, int]) -> TraceWriter:
         """Create directory ``path``; raise TraceError where it exists or cannot be made."""
+        above, name = os.path.split(path.rstrip("/"))
         try:
-            Path(path).mkdir(0o755)
-            handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            parent = os.open(above or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.mkdir(name or ".", 0o755, dir_fd=parent)
+                handle = os.open(name, _DIRECTORY_FLAGS, dir_fd=parent)
+            except OSError:
+                os.close(parent)
+                raise
         except FileExistsError:
             raise TraceError(
                 f"{path} exists and a trace is never overwritten: choose another directory with -o",
@@ -53,10 +63,11 @@ class TraceWriter:
                 f"cannot create the trace directory {path}: {error.strerror}; choose another with -o",
                 EXIT_OUTPUT,
             ) from None
-        return cls(path, handle, owner)
+        return cls(path, (parent, name), handle, owner)
 
     def _open(self, name: str) -> int:
         handle = os.open(name, _FILE_FLAGS, 0o644, dir_fd=self._directory)
+        self._made.append(name)
         if os.geteuid() == 0:
             # Some file systems (9p, NFS with squashed root, FAT) let nobody give files away.
             with contextlib.suppress(PermissionError):
@@ -99,10 +110,18 @@ class TraceWriter:
             os.close(self._events)
             self._events = None
         os.close(self._directory)
+        os.close(self._parent)
 
     def discard(self) -> None:
-        """Remove the directory and what we put there: the command never ran."""
-        for name in os.listdir(self._directory):  # noqa: PTH208 - by handle, not by path
-            os.unlink(name, dir_fd=self._directory)
+        """Remove what we put there, and the directory where it is empty then: the command never ran.
+
+        By handles: the path may lead anywhere by now, and we are root.
+        """
+        for name in self._made:
+            with contextlib.suppress(OSError):
+                os.unlink(name, dir_fd=self._directory)
+        with contextlib.suppress(OSError):  # renamed, or not empty: somebody else's files are in it
+            there = os.stat(self._name, dir_fd=self._parent, follow_symlinks=False)
+            if os.path.samestat(there, os.fstat(self._directory)):
+                os.rmdir(self._name, dir_fd=self._parent)
         self.close()
-        Path(self.path).rmdir()

@@ -27,7 +27,7 @@ def caps_at(case: Case, at_ns: int, pid: int | None) -> tuple[CapUse, ...]:
 def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
     for limit in LIMITS:
         there = _there(case, limit.name, at_ns, pid)
-        keys = ["file", "vm_id"] if limit.per == "VM" else ["file"]
+        keys = ["file", "vm_id"] if limit.per == "VM" else "file"
         fullest = max((rows for _, rows in there.groupby(keys)), key=len, default=there)
         scope = _scope(fullest.iloc[-1], limit.per == "VM") if len(fullest) else ""
         known = case.used_panthor or not case.blind_to
