@@ -8,7 +8,7 @@ import sys
 if __name__ == "__main__":
     try:
         from .cli import main
-
-        main()
     except KeyboardInterrupt:
+        sys.stderr.write("panthor-trace: interrupted\n")
         sys.exit(130)
+    main()
