@@ -29,7 +29,8 @@ _ARRIVAL_SECONDS = 0.1
 _STEP_SECONDS = 0.0005
 _STOPS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 #: Signals sent to the process. A debugger's go to single threads, and SIGCONT may take them back.
-_PENDING = re.compile(r"^ShdPnd:\s*([0-9a-f]+)$", re.MULTILINE)
+#: In bytes: a process may have any name, and these files give it as it is.
+_PENDING = re.compile(rb"^ShdPnd:\s*([0-9a-f]+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -49,11 +50,11 @@ def stop_state(pid: int, proc: Path = Path("/proc")) -> StopState:
     """As /proc has it: a process is stopped where one of its threads is, for its first one may have ended."""
     stopped, pending = False, set()
     with contextlib.suppress(OSError):
-        for mask in _PENDING.findall((proc / str(pid) / "status").read_text()):
+        for mask in _PENDING.findall((proc / str(pid) / "status").read_bytes()):
             pending |= {int(number) for number in _STOPS if int(mask, 16) >> (number - 1) & 1}
         for thread in (proc / str(pid) / "task").iterdir():
             with contextlib.suppress(OSError):
-                stopped |= (thread / "stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+                stopped |= (thread / "stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
     return StopState(stopped, frozenset(pending))
 
 

@@ -11,6 +11,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
+from .proc import read_lines
+
 _LIMITS = {
     "address_space": resource.RLIMIT_AS,
     "data": resource.RLIMIT_DATA,
@@ -26,7 +28,7 @@ _GEMS_BYTES = 1 << 16
 def _values(path: Path) -> dict[str, int | str] | None:
     """Lines "name: amount unit", amounts in bytes."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = read_lines(path)
     except OSError:
         return None
     found: dict[str, int | str] = {}
@@ -73,7 +75,7 @@ def descriptors(pid: int, devices: Collection[int]) -> tuple[int | None, list[di
 def gems(debugfs: Path = Path("/sys/kernel/debug/dri")) -> str | None:
     """panthor's own listing of all buffers (6.16 and later), from its beginning."""
     for path in sorted(debugfs.glob("*/gems")):
-        with contextlib.suppress(OSError), path.open() as file:
+        with contextlib.suppress(OSError), path.open(errors="replace") as file:
             return file.read(_GEMS_BYTES)
     return None
 

@@ -166,9 +166,7 @@ def record(options: Options, say: Callable[[str], None]) -> Recording:
         with acting_as(owner):
             writer = TraceWriter.create(path, (os.geteuid(), os.getegid()))
         try:
-            target = attached or Command(
-                options.command, environment, identity, signals, may_be_held=hold
-            )
+            target = attached or Command(options.command, environment, identity, signals, may_be_held=hold)
             guardian = Guardian() if hold else None
             recording = _record_into(
                 writer, options, environment, identity, nodes, target, signals, guardian, say
