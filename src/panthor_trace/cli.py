@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -59,6 +60,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point: one line for whatever a user can meet, never a traceback."""
     occupy_standard_streams()
     debug = bool(os.environ.get(DEBUG_VARIABLE))
+    if not debug and not sys.warnoptions:
+        warnings.simplefilter(
+            "ignore"
+        )  # what a distribution's pandas says of its next version is for developers
     words = _expand(sys.argv[1:] if arguments is None else arguments)
     try:
         status = cli.main(words, prog_name="panthor-trace", standalone_mode=False)

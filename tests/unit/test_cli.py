@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,27 @@ def run_main(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         cli.main(arguments)
     return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize(("debug", "shown"), [("", False), ("1", True)])
+def test_libraries_warnings_are_for_developers(tmp_path: Path, debug: str, shown: bool) -> None:
+    """Debian's pandas, years older than a developer's, warns of changes to come; so will each later one."""
+    (tmp_path / "numpy.py").write_text(
+        "import warnings\nwarnings.warn('of the next version', FutureWarning)\n"
+    )
+    env = {
+        **os.environ,
+        "PYTHONPATH": f"{tmp_path}:{Path(__file__).parents[2] / 'src'}",
+        cli.DEBUG_VARIABLE: debug,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "panthor_trace", "report", str(tmp_path)],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ("of the next version" in done.stderr) == shown
 
 
 def test_missing_trace_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
