@@ -99,6 +99,13 @@ def test_few_descriptors(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (3, "24\n"), done.stderr
 
 
+def test_working_directory_that_has_been_removed(tmp_path: Path) -> None:
+    line = f"mkdir gone; cd gone; rmdir ../gone; $PT -o {tmp_path}/trace -- sh -c 'exit 3'"
+    done = in_a_shell(line, tmp_path)
+    assert done.returncode == 3, done.stderr
+    assert read_trace(tmp_path / "trace").meta["directory"] == f"{tmp_path}/gone (deleted)"
+
+
 def test_names_at_which_lines_could_be_cut(tmp_path: Path) -> None:
     """Only a newline ends a line of /proc/PID/maps; Python has ten other characters that it would cut at."""
     (tmp_path / "loader.c").write_text(LOADER)

@@ -110,7 +110,7 @@ def _metadata(
         "schema_version": SCHEMA_VERSION,
         "command": list(target.argv),
         "attached_pid": target.pid if isinstance(target, Attached) else None,
-        "directory": str(Path.cwd()),
+        "directory": _working_directory(target.pid),
         "root": str(options.root),
         "user": identity.name or str(identity.uid) if identity else None,
         "started": datetime.now().astimezone().isoformat(),
@@ -197,6 +197,7 @@ def _record_into(
 ) -> Recording:
     _spare_from_oom()
     _allow_many_files()
+    _be_somewhere()
     sink = EventSink(writer)
     program = netlink = None
     try:
@@ -265,6 +266,22 @@ def _spare_from_oom() -> None:
     """
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("-1000")
+
+
+def _be_somewhere() -> None:
+    """Where our working directory has been removed: the compiler wants one. The command keeps its own."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        os.chdir("/")
+
+
+def _working_directory(pid: int) -> str | None:
+    """With " (deleted)" behind it where it has been removed."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")  # noqa: PTH115 - may hold any bytes
+    except OSError:
+        return None
 
 
 def _allow_many_files() -> None:
