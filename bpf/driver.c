@@ -173,8 +173,7 @@ static __always_inline void record_driver(struct pt_regs *ctx, const struct driv
                                           const struct driver_call *call, s64 ret, u64 sp,
                                           bool failed)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct ioctl_in_flight *ioctl = ioctls_in_flight.lookup(&tid);
+	struct thread *thread = known_thread(bpf_get_current_pid_tgid());
 	struct driver_record *record;
 	u64 stack = failed ? keep_kernel_stack(ctx) : 0;
 	u32 i;
@@ -186,7 +185,7 @@ static __always_inline void record_driver(struct pt_regs *ctx, const struct driv
 	}
 	fill_head(&record->head, RECORD_DRIVER, 0, call->enter_ns);
 	record->exit_ns = bpf_ktime_get_ns();
-	record->ioctl_ns = ioctl ? ioctl->enter_ns : 0;
+	record->ioctl_ns = thread ? thread->ioctl.enter_ns : 0;
 	record->ret = ret;
 	record->sp = sp;
 	record->function = probe->function;

@@ -40,26 +40,12 @@ struct points_wait {
 	u32 flags;
 };
 
-struct ioctl_in_flight {
-	u64 enter_ns;
-	u64 arg;
-	u32 cmd;
-	u32 fd;
-	u32 rdev;
-	u32 array_bytes;
-	u32 flags;
-	u32 tgid;
-	u64 file;
-	u8 before[ARGUMENT_BYTES];
-};
-
 /* Device numbers of panthor's nodes. */
 BPF_HASH(nodes, u32, u32, 64);
 /* By ioctl number: where in the argument an array or a string is pointed to, or 0. */
 BPF_ARRAY(pointees, u32, 256);
 /* By ioctl number: the errnos below 64 that are part of its normal operation, one bit each. */
 BPF_ARRAY(ordinary, u64, 256);
-BPF_HASH(ioctls_in_flight, u32, struct ioctl_in_flight, 4096);
 
 #ifdef IOCTL_HOOK_DRM
 #define DESCRIPTORS_SEARCHED 512
@@ -70,15 +56,21 @@ struct descriptor_key {
 BPF_TABLE("lru_hash", struct descriptor_key, u32, descriptors, 1024);
 #endif
 
+/* A member of what the verifier knows the type of: a load, where another address takes a call. */
+static __always_inline u64 member(u64 base, u32 offset)
+{
+	return *(volatile u64 *)(base + offset);
+}
+
 /* current->files->fdt->fd[fd], or 0 where there is no such file. */
 static __always_inline u64 file_behind(u32 fd)
 {
-	u64 files = read_pointer(bpf_get_current_task(), TASK_FILES);
-	u64 table = read_pointer(files, FILES_FDT);
+	u64 files = member((u64)bpf_get_current_task_btf(), TASK_FILES);
+	u64 table = member(files, FILES_FDT);
 
-	if (!table || fd >= read_u32(table, FDT_MAX_FDS))
+	if (fd >= *(volatile u32 *)(table + FDT_MAX_FDS))
 		return 0;
-	return read_pointer(read_pointer(table, FDT_FD) + 8 * (u64)fd, 0);
+	return read_pointer(member(table, FDT_FD) + 8 * (u64)fd, 0);
 }
 
 /* file->f_inode->i_rdev, or 0 where there is no file. */
@@ -239,16 +231,21 @@ static __always_inline bool ioctl_failed(u32 cmd, s64 ret)
 
 #ifdef IOCTL_HOOK_DRM
 /*
- * drm_ioctl() is not told the descriptor. Any one that leads to the file will do, and the one found
- * last time mostly still does.
+ * drm_ioctl() is not told the descriptor; ioctl(fd, cmd, arg) was, and its registers are at hand.
+ * Where they hold something else (a 32-bit process on x86_64 passes them otherwise) any descriptor
+ * that leads to the file will do, and the one found last time mostly still does.
  */
-static __always_inline u32 descriptor_of(u32 tgid, u64 file)
+static __always_inline u32 descriptor_of(u32 tgid, u64 file, u32 cmd, u64 arg)
 {
+	struct pt_regs *user = (struct pt_regs *)bpf_task_pt_regs(bpf_get_current_task_btf());
 	struct descriptor_key key = {.file = file, .tgid = tgid};
-	u32 *known = descriptors.lookup(&key);
 	u64 table, slots;
 	u32 fd, limit;
+	u32 *known;
 
+	if ((u32)PT_REGS_PARM2(user) == cmd && PT_REGS_PARM3(user) == arg)
+		return PT_REGS_PARM1(user);
+	known = descriptors.lookup(&key);
 	if (known && file_behind(*known) == file)
 		return *known;
 	table = read_pointer(read_pointer(bpf_get_current_task(), TASK_FILES), FILES_FDT);
@@ -273,54 +270,60 @@ static __always_inline u32 descriptor_of(u32 tgid, u64 file)
 /* A panthor node's ioctl is remembered until it returns; other files' are passed over. */
 static __always_inline int ioctl_enter(u64 pid_tgid, u64 file, u32 fd, u32 cmd, u64 arg)
 {
-	struct ioctl_in_flight call = {};
-	u32 tid = pid_tgid;
-	u32 size;
+	struct thread *thread = known_thread(pid_tgid);
+	struct ioctl_in_flight *call;
+	u32 rdev, size;
 
-	call.rdev = device_number(file);
-	if (!nodes.lookup(&call.rdev))
+	if (!thread && !is_traced(pid_tgid))
 		return 0;
-
-	call.enter_ns = bpf_ktime_get_ns();
-	call.arg = arg;
-	call.cmd = cmd;
-	call.fd = fd;
-	call.file = file;
-	call.tgid = pid_tgid >> 32;
+	rdev = device_number(file);
+	/* The node of this thread's last ioctl need not be looked for; 0 is no device. */
+	if (!rdev || ((!thread || thread->ioctl.rdev != rdev) && !nodes.lookup(&rdev)))
+		return 0;
+	if (!thread) {
+		thread = new_thread(pid_tgid, COUNTER_MISSED_IOCTL);
+		if (!thread)
+			return 0;
+	}
+	call = &thread->ioctl;
+	call->enter_ns = bpf_ktime_get_ns();
+	call->arg = arg;
+	call->cmd = cmd;
+	call->fd = fd;
+	call->rdev = rdev;
+	call->array_bytes = 0;
+	call->flags = IOC_SIZE(cmd) > ARGUMENT_BYTES ? FLAG_ARGUMENT_CUT : 0;
+	call->file = file;
 #ifdef IOCTL_HOOK_DRM
-	call.fd = descriptor_of(call.tgid, file);
+	call->fd = descriptor_of(pid_tgid >> 32, file, cmd, arg);
 #endif
-	if (IOC_SIZE(call.cmd) > ARGUMENT_BYTES)
-		call.flags |= FLAG_ARGUMENT_CUT;
-	size = argument_bytes(call.cmd);
-	if (size && bpf_probe_read_user(call.before, size, (void *)call.arg)) {
-		call.flags |= FLAG_FAULT_BEFORE;
+	__builtin_memset(call->before, 0, ARGUMENT_BYTES);
+	size = argument_bytes(cmd);
+	if (size && bpf_probe_read_user(call->before, size, (void *)arg)) {
+		call->flags |= FLAG_FAULT_BEFORE;
 		count(COUNTER_FAULTED);
 	}
-	record_pointee(&call);
-	if (ioctls_in_flight.update(&tid, &call))
-		count(COUNTER_MISSED_IOCTL);
+	record_pointee(call);
 	return 0;
 }
 
 static __always_inline int ioctl_leave(void *ctx, s64 ret)
 {
-	u32 tid = bpf_get_current_pid_tgid();
-	struct ioctl_in_flight *call = ioctls_in_flight.lookup(&tid);
+	struct thread *thread = known_thread(bpf_get_current_pid_tgid());
+	struct ioctl_in_flight *call;
 	struct ioctl_record *record;
-	u32 size, cmd;
 	u64 enter_ns;
+	u32 size;
 
-	if (!call)
+	if (!thread || !thread->ioctl.enter_ns)
 		return 0;
-	record = events.ringbuf_reserve(sizeof(struct ioctl_record));
-	if (!record) {
-		count(COUNTER_LOST_IOCTL);
-		ioctls_in_flight.delete(&tid);
+	call = &thread->ioctl;
+	enter_ns = call->enter_ns;
+	call->enter_ns = 0;
+	record = call_returned(sizeof(struct ioctl_record), RECORD_IOCTL, call->flags, enter_ns,
+	                       COUNTER_LOST_IOCTL);
+	if (!record)
 		return 0;
-	}
-	fill_head(&record->head, RECORD_IOCTL, call->flags, call->enter_ns);
-	record->exit_ns = bpf_ktime_get_ns();
 	record->ret = ret;
 	record->arg = call->arg;
 	record->cmd = call->cmd;
@@ -335,14 +338,8 @@ static __always_inline int ioctl_leave(void *ctx, s64 ret)
 		record->head.flags |= FLAG_FAULT_AFTER;
 		count(COUNTER_FAULTED);
 	}
-	cmd = call->cmd;
-	enter_ns = call->enter_ns;
-	ioctls_in_flight.delete(&tid);
-	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	if (ioctl_failed(cmd, ret)) {
-		record_stack(ctx, RECORD_IOCTL, cmd, ret, enter_ns);
-		note_failure(RECORD_IOCTL, cmd, ret, enter_ns);
-	}
+	call_recorded(ctx, record, ioctl_failed(call->cmd, ret), RECORD_IOCTL, call->cmd, ret,
+	              enter_ns);
 	return 0;
 }
 
@@ -355,31 +352,22 @@ static __always_inline int ioctl_leave(void *ctx, s64 ret)
  */
 int drm_ioctl_enter(struct pt_regs *ctx)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-
-	if (!is_traced(pid_tgid))
-		return 0;
-	return ioctl_enter(pid_tgid, PT_REGS_PARM1(ctx), 0, PT_REGS_PARM2(ctx), PT_REGS_PARM3(ctx));
+	return ioctl_enter(bpf_get_current_pid_tgid(), PT_REGS_PARM1(ctx), 0, PT_REGS_PARM2(ctx),
+	                   PT_REGS_PARM3(ctx));
 }
 
 int drm_ioctl_leave(struct pt_regs *ctx)
 {
-	if (!is_traced(bpf_get_current_pid_tgid()))
-		return 0;
 	return ioctl_leave(ctx, PT_REGS_RC(ctx));
 }
 #else
 /* Where the kernel has no kprobes: every ioctl() of every process comes by here. */
 TRACEPOINT_PROBE(syscalls, sys_enter_ioctl)
 {
-	u64 pid_tgid;
-
 	if (IOC_TYPE(args->cmd) != DRM_IOCTL_BASE)
 		return 0;
-	pid_tgid = bpf_get_current_pid_tgid();
-	if (!is_traced(pid_tgid))
-		return 0;
-	return ioctl_enter(pid_tgid, file_behind(args->fd), args->fd, args->cmd, args->arg);
+	return ioctl_enter(bpf_get_current_pid_tgid(), file_behind(args->fd), args->fd, args->cmd,
+	                   args->arg);
 }
 
 TRACEPOINT_PROBE(syscalls, sys_exit_ioctl)

@@ -136,14 +136,12 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 		key.address = call->address;
 		node_mappings.delete(&key);
 	}
-	record = events.ringbuf_reserve(sizeof(struct mapping_record));
+	record = call_returned(sizeof(struct mapping_record), RECORD_MAPPING, 0, enter_ns,
+	                       COUNTER_LOST_MAPPING);
 	if (!record) {
-		count(COUNTER_LOST_MAPPING);
 		mappings_in_flight.delete(&tid);
 		return;
 	}
-	fill_head(&record->head, RECORD_MAPPING, 0, enter_ns);
-	record->exit_ns = bpf_ktime_get_ns();
 	record->ret = ret;
 	record->address = call->address;
 	record->length = call->length;
@@ -159,10 +157,10 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 	record->address_space_limit = 0;
 	process_limits(record);
 	mappings_in_flight.delete(&tid);
-	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	if (refused && kind != MAPPING_LIBRARY)
-		record_stack(ctx, RECORD_MAPPING, kind, ret, enter_ns);
-	if (refused && (kind != MAPPING_LIBRARY || ret == -ENOMEM))
+	call_recorded(ctx, record, refused && kind != MAPPING_LIBRARY, RECORD_MAPPING, kind, ret,
+	              enter_ns);
+	/* A library is tried in many places; only want of memory is news of it. */
+	if (refused && kind == MAPPING_LIBRARY && ret == -ENOMEM)
 		note_failure(RECORD_MAPPING, kind, ret, enter_ns);
 }
 

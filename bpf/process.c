@@ -6,9 +6,6 @@
  * itself: task_newtask fires in the parent before the child's first instruction, so nothing is
  * missed. sched_process_fork would do as well, but does not tell a thread from a process.
  */
-#ifndef __always_inline
-#define __always_inline inline __attribute__((always_inline))
-#endif
 #define CLONE_THREAD     0x00010000
 #define BPF_RB_NO_WAKEUP 1
 
@@ -121,13 +118,15 @@ TRACEPOINT_PROBE(sched, sched_process_exec)
  */
 TRACEPOINT_PROBE(sched, sched_process_exit)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tgid = pid_tgid >> 32;
 	u32 *threads = traced.lookup(&tgid);
 	u32 flags = FLAG_FAULT_AFTER;
 	u32 status = 0;
 
 	if (!threads)
 		return 0;
+	forget_thread(pid_tgid);
 #ifdef SIGNAL_LIVE
 	u64 task = bpf_get_current_task();
 

@@ -295,20 +295,25 @@ class Program:
         now = time.monotonic_ns()
         flag = int(Flag.UNFINISHED)
         found: dict[RecordType, list[bytes]] = {RecordType.VULKAN: [], RecordType.IOCTL: []}
-        for key, call in self._bpf["vulkan_in_flight"].items():
-            head = (int(RecordType.VULKAN), flag | call.flags, 0, call.tgid, key.tid, 0, call.enter_ns)
-            found[RecordType.VULKAN].append(
-                _VULKAN_RECORD.pack(*head, now, 0, call.function, *call.args, bytes(call.pointee))
-            )
-        if self.layers["ioctl"].live:
-            for key, call in self._bpf["ioctls_in_flight"].items():
-                head = (int(RecordType.IOCTL), flag | call.flags, 0, call.tgid, key.value, 0, call.enter_ns)
+        vulkan = [(key.tid, outer.tgid, outer.call) for key, outer in self._bpf["vulkan_outer"].items()]
+        for key, thread in self._bpf["threads"].items():
+            if thread.vulkan.enter_ns:
+                vulkan.append((key.value, thread.tgid, thread.vulkan))
+            call = thread.ioctl
+            if call.enter_ns:
+                head = (int(RecordType.IOCTL), flag | call.flags, 0, thread.tgid, key.value, 0, call.enter_ns)
                 tail = (call.arg, call.cmd, call.fd, call.rdev, call.array_bytes)
                 found[RecordType.IOCTL].append(
                     _IOCTL_RECORD.pack(
                         *head, now, 0, *tail, bytes(call.before), bytes(ARGUMENT_BYTES), call.file
                     )
                 )
+        for tid, tgid, call in vulkan:
+            head = (int(RecordType.VULKAN), flag | call.flags, 0, tgid, tid, 0, call.enter_ns)
+            pointee = bytes(call.pointee[: call.pointee_bytes])  # the record's field is padded with zeros
+            found[RecordType.VULKAN].append(
+                _VULKAN_RECORD.pack(*head, now, 0, call.function, *call.args, pointee)
+            )
         return {kind: records for kind, records in found.items() if records}
 
     def close(self) -> None:

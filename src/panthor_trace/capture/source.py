@@ -83,7 +83,7 @@ def program_source(
     of wait4 and waitid.
     """
     directory = bpf_directory()
-    files = ["record.h", "process.c", "hold.c", "stack.c", *(["oom.c"] if oom else [])]
+    files = ["record.h", "thread.c", "process.c", "hold.c", "stack.c", "call.c", *(["oom.c"] if oom else [])]
     if offsets is not None:
         files += ["ioctl.c", *(["mapping.c"] if mapping else []), "driver.c"]
     files += [*(["message.c"] if message else []), "submit.c", "vulkan.c"]
