@@ -49,7 +49,8 @@ static __always_inline struct thread *new_thread(u64 pid_tgid, u32 missed)
 
 /* The record of a call that returns now, its head filled in; NULL, and counted as `lost`, where the
    ring has no room for it. */
-static __always_inline void *call_returned(u32 size, u8 type, u8 flags, u64 enter_ns, u32 lost)
+static __always_inline void *call_returned(u32 size, u8 type, u8 flags, u64 pid_tgid, u64 enter_ns,
+                                           u32 lost)
 {
 	struct call_record *record = events.ringbuf_reserve(size);
 
@@ -57,7 +58,7 @@ static __always_inline void *call_returned(u32 size, u8 type, u8 flags, u64 ente
 		count(lost);
 		return NULL;
 	}
-	fill_head(&record->head, type, flags, enter_ns);
+	fill_head_of(&record->head, type, flags, pid_tgid, enter_ns);
 	record->exit_ns = bpf_ktime_get_ns();
 	return record;
 }

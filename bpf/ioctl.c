@@ -309,7 +309,8 @@ static __always_inline int ioctl_enter(u64 pid_tgid, u64 file, u32 fd, u32 cmd, 
 
 static __always_inline int ioctl_leave(void *ctx, s64 ret)
 {
-	struct thread *thread = known_thread(bpf_get_current_pid_tgid());
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	struct thread *thread = known_thread(pid_tgid);
 	struct ioctl_in_flight *call;
 	struct ioctl_record *record;
 	u64 enter_ns;
@@ -320,8 +321,8 @@ static __always_inline int ioctl_leave(void *ctx, s64 ret)
 	call = &thread->ioctl;
 	enter_ns = call->enter_ns;
 	call->enter_ns = 0;
-	record = call_returned(sizeof(struct ioctl_record), RECORD_IOCTL, call->flags, enter_ns,
-	                       COUNTER_LOST_IOCTL);
+	record = call_returned(sizeof(struct ioctl_record), RECORD_IOCTL, call->flags, pid_tgid,
+	                       enter_ns, COUNTER_LOST_IOCTL);
 	if (!record)
 		return 0;
 	record->ret = ret;

@@ -136,7 +136,7 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 		key.address = call->address;
 		node_mappings.delete(&key);
 	}
-	record = call_returned(sizeof(struct mapping_record), RECORD_MAPPING, 0, enter_ns,
+	record = call_returned(sizeof(struct mapping_record), RECORD_MAPPING, 0, pid_tgid, enter_ns,
 	                       COUNTER_LOST_MAPPING);
 	if (!record) {
 		mappings_in_flight.delete(&tid);

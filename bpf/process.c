@@ -36,10 +36,9 @@ static __always_inline bool is_traced(u64 pid_tgid)
 	return traced.lookup(&tgid) != NULL;
 }
 
-static __always_inline void fill_head(struct record_head *head, u8 type, u8 flags, u64 enter_ns)
+static __always_inline void fill_head_of(struct record_head *head, u8 type, u8 flags, u64 pid_tgid,
+                                         u64 enter_ns)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-
 	head->type = type;
 	head->flags = flags;
 	head->reserved = 0;
@@ -47,6 +46,11 @@ static __always_inline void fill_head(struct record_head *head, u8 type, u8 flag
 	head->tid = pid_tgid;
 	head->reserved2 = 0;
 	head->enter_ns = enter_ns;
+}
+
+static __always_inline void fill_head(struct record_head *head, u8 type, u8 flags, u64 enter_ns)
+{
+	fill_head_of(head, type, flags, bpf_get_current_pid_tgid(), enter_ns);
 }
 
 static __always_inline u64 read_pointer(u64 base, u32 offset)

@@ -108,7 +108,7 @@ static __always_inline int vulkan_enter(struct pt_regs *ctx, const struct vulkan
 /* The record of a call that has returned. A function without a VkResult leaves anything in the
    register: only `has_result` tells a failure. */
 static __always_inline void record_vulkan(struct pt_regs *ctx, const struct vulkan_in_flight *call,
-                                          u64 enter_ns, bool has_result)
+                                          u64 pid_tgid, u64 enter_ns, bool has_result)
 {
 	/* VkResult is 32 bits wide; what the register holds above it is left over. */
 	s32 result = PT_REGS_RC(ctx);
@@ -116,8 +116,8 @@ static __always_inline void record_vulkan(struct pt_regs *ctx, const struct vulk
 
 	if (call->quiet && call->quiet == result)
 		return;
-	record = call_returned(sizeof(struct vulkan_record), RECORD_VULKAN, call->flags, enter_ns,
-	                       COUNTER_LOST_VULKAN);
+	record = call_returned(sizeof(struct vulkan_record), RECORD_VULKAN, call->flags, pid_tgid,
+	                       enter_ns, COUNTER_LOST_VULKAN);
 	if (!record)
 		return;
 	record->result = result;
@@ -147,7 +147,7 @@ static __always_inline int vulkan_leave(struct pt_regs *ctx, bool has_result)
 	enter_ns = thread->vulkan.enter_ns;
 	if (enter_ns && thread->vulkan.sp == key.sp) {
 		thread->vulkan.enter_ns = 0;
-		record_vulkan(ctx, &thread->vulkan, enter_ns, has_result);
+		record_vulkan(ctx, &thread->vulkan, pid_tgid, enter_ns, has_result);
 		return 0;
 	}
 	outer = vulkan_outer.lookup(&key);
@@ -155,7 +155,7 @@ static __always_inline int vulkan_leave(struct pt_regs *ctx, bool has_result)
 		count(COUNTER_UNMATCHED_VULKAN);
 		return 0;
 	}
-	record_vulkan(ctx, &outer->call, outer->call.enter_ns, has_result);
+	record_vulkan(ctx, &outer->call, pid_tgid, outer->call.enter_ns, has_result);
 	vulkan_outer.delete(&key);
 	return 0;
 }
