@@ -270,3 +270,25 @@ def test_without_pyroute2_two_layers_are_missing_and_nothing_else(tmp_path: Path
     table = analyse(tmp_path / "trace").tables.processes
     assert table["exit_status"].tolist() == [4]
     assert table["peak_rss_bytes"].isna().all()
+
+
+def test_calls_within_calls_and_calls_that_never_return_are_told_apart(tmp_path: Path) -> None:
+    library = ["-shared", "-fPIC", "-Wl,-soname,libvulkan.so.1"]
+    compiled(PROGRAMS / "nested_vulkan.c", tmp_path, library).rename(tmp_path / "libvulkan.so.1")
+    program = compiled(PROGRAMS / "nested.c", tmp_path, ["-L", str(tmp_path), "-l:libvulkan.so.1"])
+    analysis = analysed(tmp_path / "trace", "--no-csv", "--env", f"LD_LIBRARY_PATH={tmp_path}", "--", program)
+    calls = analysis.tables.vulkan.sort_values("enter_ns")
+    assert list(zip(calls["function"], calls["finished"], strict=True)) == [
+        ("vkCmdDispatch", True),
+        ("vkEndCommandBuffer", True),
+        ("vkCmdDispatch", True),
+        ("vkQueueSubmit", False),
+        ("vkCmdDispatch", True),
+        ("vkQueueWaitIdle", False),
+    ]
+    outer, inner = calls.iloc[1], calls.iloc[2]
+    assert inner["parent_id"] == outer["vulkan_id"]
+    assert outer["enter_ns"] < inner["enter_ns"] < inner["exit_ns"] < outer["exit_ns"]
+    assert outer["result_name"] == "VK_ERROR_OUT_OF_DEVICE_MEMORY"
+    assert dispatches(analysis) == [1, 2, 3]
+    assert analysis.tables.losses.empty
