@@ -170,6 +170,22 @@ def test_limits_are_known_at_the_failure(run: Callable[[str], Run]) -> None:
         assert words in report
 
 
+def test_limits_are_those_of_the_refusal_itself(run: Callable[[str], Run]) -> None:
+    """The process was stopped when the kernel had refused, before it gave anything back."""
+    analysis = run("tight").analysis
+    states = analysis.tables.states
+    first = states[states["why"] == "failure"].iloc[0]
+    assert first["hold"] == "held"
+    assert first["what"] in ("ioctl BO_CREATE", "ioctl VM_BIND")
+    assert 0 < first["held_ns"] < 1_000_000_000
+    assert first["resident"] > 0
+    uses = {use.name: use for use in analysis.verdict.caps}
+    for name in ("mappings", "memory-cgroup", "memory"):
+        assert " before" not in uses[name].note
+        assert " later" not in uses[name].note
+    assert "held to look at the process: at " in run("tight").err
+
+
 def test_start_up_cost_is_recorded_and_probes_are_gone(run: Callable[[str], Run]) -> None:
     analysis = run("roomy").analysis
     assert {"import", "compile", "attach"} <= set(analysis.trace.meta["startup_seconds"])
