@@ -176,6 +176,9 @@ class Program:
         else:
             with stopwatch(self.seconds, "attach_driver"), captured_stderr():
                 layer.probes, layer.missing, layer.why = self.driver.attach()
+                if layer.probes:
+                    # Loads the symbols. Later, a process would be held meanwhile: 8 s on a busy emulator.
+                    self._bcc.BPF.ksym(0)
             layer.live = bool(layer.probes)
             event = f"tracepoint:{_MESSAGE_EVENT}"
             (layer.probes if self._has_event(_MESSAGE_EVENT) else layer.missing).append(event)
