@@ -177,8 +177,8 @@ def test_limits_are_those_of_the_refusal_itself(run: Callable[[str], Run]) -> No
     first = states[states["why"] == "failure"].iloc[0]
     assert first["hold"] == "held"
     assert first["what"] in ("ioctl BO_CREATE", "ioctl VM_BIND")
-    assert first["resident"] > 0
     if first["as_of_ns"] != first["time_ns"]:  # a guest on a busy machine may be late to read it
+        assert first["resident"] > 0
         uses = {use.name: use for use in analysis.verdict.caps}
         for name in ("mappings", "memory-cgroup", "memory"):
             assert " before" not in uses[name].note
