@@ -2,12 +2,15 @@
 /*
  * mmap() and munmap() of panthor's nodes, refused ones included: a buffer the kernel gave but would
  * not map fails the allocation as surely as one it refused. And the executable mappings of files,
- * by which user space learns that a library has come to be probed.
+ * by which user space learns that a library has come to be probed. And openings of render nodes,
+ * for who is refused one never gets to make a request.
  */
 #define PROT_EXEC     0x4
 #define MAP_ANONYMOUS 0x20
 #define MAX_ERRNO     4095
+#define ENOENT        2
 #define ENOMEM        12
+#define RLIMIT_NOFILE 7
 #define RLIMIT_AS     9
 /* struct rlimit64: soft and hard. */
 #define RLIMIT_BYTES 16
@@ -93,6 +96,38 @@ TRACEPOINT_PROBE(syscalls, sys_enter_munmap)
 	return 0;
 }
 
+/* Every opening is remembered: its path can only be read for certain when the kernel has read it.
+ */
+TRACEPOINT_PROBE(syscalls, sys_enter_openat)
+{
+	struct mapping_in_flight call = {};
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tid = pid_tgid;
+
+	if (!is_traced(pid_tgid))
+		return 0;
+	call.kind = MAPPING_OPEN;
+	call.enter_ns = bpf_ktime_get_ns();
+	call.address = (u64)args->filename;
+	call.fd = NO_DESCRIPTOR;
+	if (mappings_in_flight.update(&tid, &call))
+		count(COUNTER_LOST_MAPPING);
+	return 0;
+}
+
+/* "/dev/dri" and "/render", little-endian. */
+#define NODE_DIRECTORY 0x6972642f7665642full
+#define NODE_RENDER    0x007265646e65722full
+
+static __always_inline bool is_render_node(u64 path)
+{
+	u64 begins[2] = {};
+
+	if (bpf_probe_read_user_str(begins, sizeof(begins), (const void *)path) < 0)
+		return false;
+	return begins[0] == NODE_DIRECTORY && begins[1] == NODE_RENDER;
+}
+
 /* How far the process is from its limits on mappings; a moment later it may have given them back.
  */
 static __always_inline void process_limits(struct mapping_record *record)
@@ -105,6 +140,9 @@ static __always_inline void process_limits(struct mapping_record *record)
 	record->address_space = read_pointer(mm, MM_TOTAL_VM);
 	record->address_space_limit =
 	    read_pointer(read_pointer(task, TASK_SIGNAL), SIGNAL_RLIM + RLIMIT_AS * RLIMIT_BYTES);
+	if (record->kind == MAPPING_OPEN)
+		record->length = read_pointer(read_pointer(task, TASK_SIGNAL),
+		                              SIGNAL_RLIM + RLIMIT_NOFILE * RLIMIT_BYTES);
 #endif
 }
 
@@ -118,6 +156,7 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 	struct mapping_record *record;
 	u64 enter_ns;
 	u32 kind;
+	bool news;
 
 	if (!call) {
 		/* Not ours, but whoever cannot map anything fails at something else next. */
@@ -157,8 +196,9 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 	record->address_space_limit = 0;
 	process_limits(record);
 	mappings_in_flight.delete(&tid);
-	call_recorded(ctx, record, refused && kind != MAPPING_LIBRARY, RECORD_MAPPING, kind, ret,
-	              enter_ns);
+	/* Programs look for nodes by trying their names: that one is not there is no failure. */
+	news = refused && kind != MAPPING_LIBRARY && !(kind == MAPPING_OPEN && ret == -ENOENT);
+	call_recorded(ctx, record, news, RECORD_MAPPING, kind, ret, enter_ns);
 	/* A library is tried in many places; only want of memory is news of it. */
 	if (refused && kind == MAPPING_LIBRARY && ret == -ENOMEM)
 		note_failure(RECORD_MAPPING, kind, ret, enter_ns);
@@ -167,6 +207,20 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 TRACEPOINT_PROBE(syscalls, sys_exit_mmap)
 {
 	mapping_done(args, args->ret);
+	return 0;
+}
+
+TRACEPOINT_PROBE(syscalls, sys_exit_openat)
+{
+	u32 tid = bpf_get_current_pid_tgid();
+	struct mapping_in_flight *call = mappings_in_flight.lookup(&tid);
+
+	if (!call)
+		return 0;
+	if (is_render_node(call->address))
+		mapping_done(args, args->ret);
+	else
+		mappings_in_flight.delete(&tid);
 	return 0;
 }
 

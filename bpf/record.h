@@ -59,6 +59,9 @@ enum mapping_kind {
 	MAPPING_LIBRARY = 3,
 	/* Any other mapping or unmapping: of it, only ENOMEM is told, by a failure_record. */
 	MAPPING_OTHER = 4,
+	/* openat() of a render node: `ret` is the descriptor or a negative errno, `address` where
+	   the path was, `length` the process's soft limit on descriptors (0: not known). */
+	MAPPING_OPEN = 5,
 };
 
 /* Whether a process was stopped at its failure, or why not. */

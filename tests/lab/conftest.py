@@ -8,11 +8,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from board import assemble, gpus, guest
 from board.kernels import KERNELS, kernel_named
+
+from . import matrix
 
 #: ``board(command, **options)``: run in a guest; output apart, exit status kept.
 BoardRun = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -23,6 +26,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in Path(item.fspath).parents:
             item.add_marker(pytest.mark.lab)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--each``: the matrix with a trace of its own for every scenario, an hour a kernel."""
+    parser.addoption(
+        "--each", action="store_true", help="trace every scenario alone as well (an hour a kernel)"
+    )
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Print the verdict matrix, where rows of it were made."""
+    reports = [report for group in terminalreporter.stats.values() for report in group]
+    rows = [
+        value
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for key, value in report.user_properties
+        if key == "matrix"
+    ]
+    if rows:
+        terminalreporter.section("verdict matrix")
+        for line in matrix.lines(rows):
+            terminalreporter.write_line(line)
 
 
 @pytest.fixture(params=[k.name for k in KERNELS], scope="session")

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: MIT
 """Every way to fail, traced on the real driver: the verdict against what simfail made go wrong.
 
-One guest a kernel, one recording for all scenarios: starting BCC is what takes long under emulation. Each
-scenario's process is then judged by itself, as ``panthor-trace report --json --process PID`` does.
+One guest a kernel, one recording for nearly all scenarios: starting BCC takes half a minute under emulation.
+Each scenario's process is then judged by itself, as ``panthor-trace report --json --process PID`` does. Some
+are traced alone, all of them with ``scripts/test --matrix --each``.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,52 +24,21 @@ from panthor_trace.commands.report import report
 from panthor_trace.model import Tables, build
 from panthor_trace.trace.process import only_process
 from panthor_trace.trace.reader import Trace, read_trace
+from panthor_trace.verdict.remedies import REMEDIES
 
 from .conftest import BoardRun
+from .matrix import cells
 
-#: Scenarios whose failing call is none of DRM's ioctls (of bo-mmap-refused's, on 6.12): mmap() and open()
-#: are not the driver layer's.
-ELSEWHERE = frozenset({"mmap-map-count", "mmap-address-space", "bo-mmap-refused", "open-nofile"})
+#: With the whole machine's memory gone, the out-of-memory killer of 7.3 ends whom it likes: traced alone,
+#: with others to choose from.
+MACHINE_WIDE = ("retry-smaller", "bo-larger-than-memory")
+#: Traced together with all others, as `report --process` tells them apart.
+TOGETHER = tuple(scenario for scenario in scenarios() if scenario.name not in MACHINE_WIDE)
+#: Traced alone as well, each by a command line of its own; with --each, every scenario is.
+ALONE = (*MACHINE_WIDE, "vm-33rd")
 
-#: Not run here: with the whole machine's memory gone, the out-of-memory killer of 7.3 at times ends the shell
-#: that runs the scenarios. A memory cgroup's limit (cgroup-bind) comes to the same in the driver.
-MACHINE_WIDE = frozenset({"retry-smaller", "bo-larger-than-memory"})
-TRACED = tuple(scenario for scenario in scenarios() if scenario.name not in MACHINE_WIDE)
-
-#: The function each refusal comes from; where kernels differ, all that are right.
-ORIGINS: dict[str, tuple[str, ...]] = {
-    "vm-33rd": ("panthor_vm_pool_create_vm",),
-    "vm-range": ("panthor_vm_pool_create_vm",),
-    "bind-past-range": ("panthor_vm_bind_prepare_op_ctx",),
-    "heap-129th": ("panthor_heap_create",),
-    "group-129th": ("panthor_group_create",),
-    "heap-chunk-size": ("panthor_heap_create",),
-    "heap-max-chunks": ("panthor_heap_grow",),
-    "heap-in-flight": ("panthor_heap_grow",),
-    "kernel-va": ("panthor_vm_alloc_va",),
-    "cgroup-bind": ("drm_gem_get_pages",),
-    "cgroup-heap": ("drm_gem_get_pages",),
-    "bo-flags": ("panthor_ioctl_bo_create",),
-    "bo-size-zero": ("panthor_ioctl_bo_create",),
-    "bo-export-exclusive": ("panthor_gem_prime_export",),
-    "bind-misaligned": ("panthor_vm_bind_prepare_op_ctx",),
-    "bind-exclusive": ("panthor_vm_prepare_map_op_ctx",),
-    "bind-closed-bo": ("panthor_vm_prepare_map_op_ctx",),
-    "bind-destroyed-vm": ("panthor_ioctl_vm_bind",),
-    "bind-array-sync": ("panthor_vm_bind_prepare_op_ctx",),
-    "bind-array-async": ("panthor_vm_bind_prepare_op_ctx",),
-    "heap-initial": ("panthor_heap_create",),
-    "group-core-mask": ("panthor_group_create",),
-    "group-ring-size": ("group_create_queue", "panthor_group_create"),
-    "group-priority": ("panthor_ioctl_group_create",),
-    "submit-queue": ("panthor_job_create",),
-    "submit-alignment": ("panthor_job_create",),
-    "processes-one-fails": ("panthor_vm_pool_create_vm",),
-    "threads-one-fails": ("panthor_vm_bind_prepare_op_ctx",),
-    "child-fails": ("panthor_vm_pool_create_vm",),
-}
-#: How simfail calls what no ioctl asks for.
-NAMES = {"heap-grow": "heap growth"}
+#: SIGABRT, as a shell shows it.
+ABORTED = 134
 
 EACH = """
 out=$1; shift
@@ -80,84 +51,121 @@ done
 SCRIPT = """
 set -u
 cd /tmp
-panthor-trace --no-csv -o /share/trace -- sh /share/each.sh /share $(cat /share/names) \\
+panthor-trace --no-csv -o /share/trace -- sh /share/each.sh /share $(cat /share/together) \\
     > /share/out 2> /share/err
 echo $? > /share/status
 cat /sys/kernel/tracing/kprobe_events > /share/left_over
+grep -aoh 'GGML_VK_[A-Z_0-9]*' /usr/lib/*/ggml/backends*/libggml-vulkan.so | sort -u > /share/variables
+llama-bench --help > /share/llama-bench.help 2>&1
+# Whoever runs the scenarios is spared where memory runs out; these are not.
+echo -1000 > /proc/$$/oom_score_adj
+for _ in 1 2 3; do
+    sh -c 'echo 1000 > /proc/$$/oom_score_adj; held=$(head -c 16M /dev/zero | tr "\\0" x); sleep 3600' &
+done
+for name in $(cat /share/alone); do
+    panthor-trace --no-csv -o /share/alone-$name -- simfail --as-program $name > /share/alone-$name.log 2>&1
+    echo "$name $?" >> /share/alone-runs
+done
 """
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """All scenarios' trace, and the process and exit status of each."""
+    """All scenarios' trace, process and exit status of each; exit statuses of those traced alone."""
 
     path: Path
     trace: Trace
     processes: dict[str, tuple[int, int]]
+    alone: dict[str, int]
 
     def tables(self, name: str) -> Tables:
         """The tables of one scenario's processes."""
         pid, status = self.processes[name]
         return build(only_process(self.trace, pid, status))
 
-    def verdict(self, name: str) -> dict[str, Any]:
+    def verdict(self, name: str, *, alone: bool = False) -> dict[str, Any]:
         """What the command line prints for one scenario."""
+        if alone:
+            return printed(str(self.path.parent / f"alone-{name}"))
         pid, status = self.processes[name]
-        words = ["--json", "--process", str(pid), "--exit-status", str(status), str(self.path)]
-        done = CliRunner().invoke(report, words, catch_exceptions=False)
-        answer: dict[str, Any] = json.loads(done.output)
-        return answer
+        return printed("--process", str(pid), "--exit-status", str(status), str(self.path))
+
+
+def printed(*words: str) -> dict[str, Any]:
+    """What ``panthor-trace report --json`` prints."""
+    done = CliRunner().invoke(report, ["--json", *words], catch_exceptions=False)
+    answer: dict[str, Any] = json.loads(done.output)
+    return answer
+
+
+def alone(config: pytest.Config) -> tuple[str, ...]:
+    """Scenarios that are traced alone, the one that loses the device last."""
+    each = tuple(scenario.name for scenario in scenarios())
+    return each if config.getoption("--each", default=False) else ALONE
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """The rows of the matrix: every scenario in one trace with the others, and some or all of them alone."""
+    if "how" in metafunc.fixturenames:
+        by_name = {scenario.name: scenario for scenario in scenarios()}
+        rows = [(scenario, "others") for scenario in TOGETHER]
+        rows += [(by_name[name], "alone") for name in alone(metafunc.config)]
+        ids = [f"{scenario.name}-{how}" for scenario, how in rows]
+        metafunc.parametrize(("scenario", "how"), rows, ids=ids)
 
 
 @pytest.fixture(scope="module")
-def recorded(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Recorded:
+def recorded(
+    board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Recorded:
     """One guest of ``kernel`` with every scenario in it, the one that loses the device last."""
     share: Path = tmp_path_factory.mktemp(f"driver-layer-{kernel}")
     (share / "each.sh").write_text(EACH)
-    (share / "names").write_text("\n".join(scenario.name for scenario in TRACED))
+    (share / "together").write_text("\n".join(scenario.name for scenario in TOGETHER))
+    (share / "alone").write_text("\n".join(alone(pytestconfig)))
     began = time.monotonic()
-    done = board(SCRIPT, kernel=kernel, memory_mib=1536, share=share, timeout=900)
+    done = board(
+        SCRIPT, kernel=kernel, memory_mib=1536, share=share, timeout=1500 + 120 * len(alone(pytestconfig))
+    )
     assert done.returncode == 0, done.stderr
     assert (share / "status").read_text().strip() == "0", (share / "err").read_text()
     runs = [line.split() for line in (share / "runs").read_text().splitlines()]
     print(f"\n{kernel}: {len(runs)} scenarios in {time.monotonic() - began:.0f} s")
     processes = {name: (int(pid), int(status)) for name, pid, status in runs}
-    assert set(processes) == {scenario.name for scenario in TRACED}
-    return Recorded(share / "trace", read_trace(share / "trace"), processes)
+    assert set(processes) == {scenario.name for scenario in TOGETHER}
+    singly = [line.split() for line in (share / "alone-runs").read_text().splitlines()]
+    statuses = {name: int(status) for name, status in singly}
+    return Recorded(share / "trace", read_trace(share / "trace"), processes, statuses)
 
 
-def expected_failures(scenario: Scenario) -> set[tuple[str, str]]:
-    """The first failure of each acceptable outcome."""
-    return {
-        (NAMES.get(outcome.failures[0].call, outcome.failures[0].call), outcome.failures[0].errno)
-        for outcome in scenario.outcomes
-        if outcome.failures
-    }
-
-
-@pytest.mark.parametrize(
-    "scenario", [s for s in TRACED if s.name not in ELSEWHERE], ids=lambda scenario: scenario.name
-)
-def test_verdict_names_what_went_wrong(recorded: Recorded, kernel: str, scenario: Scenario) -> None:
-    verdict = recorded.verdict(scenario.name)
-    refusal = verdict["refusal"] or {}
-    limit = refusal.get("limit") or {}
-    print(
-        f"\n{kernel:5}{scenario.name:22}{verdict['cause']:16}{verdict['confidence']:7}"
-        f"{refusal.get('ioctl') or '-':19}{refusal.get('errno') or '-':8}"
-        f"{refusal.get('origin') or '-':32}{limit.get('name', '-')}={limit.get('value', '-')}"
-    )
-    assert verdict["cause"] == scenario.cause, verdict["headline"]
+@pytest.mark.matrix
+def test_verdict(
+    recorded: Recorded,
+    kernel: str,
+    scenario: Scenario,
+    how: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """One row of the matrix: printed at the end of the run (conftest.py)."""
+    if how == "alone":
+        assert recorded.alone[scenario.name] == (ABORTED if scenario.aborts else 0)
+    verdict = recorded.verdict(scenario.name, alone=how == "alone")
+    row = cells(scenario, verdict)
+    record_property("matrix", [kernel, scenario.name, how, {title: str(cell) for title, cell in row.items()}])
     assert verdict["losses"] == {}
-    assert verdict["kernel_cap"] == ("yes" if scenario.cause == "kernel-cap" else "no")
-    if scenario.cause in ("kernel-cap", "kernel-rejected") or scenario.name in ORIGINS:
-        assert (refusal["ioctl"], refusal["errno"]) in expected_failures(scenario)
-    if scenario.name in ORIGINS:
-        assert refusal["origin"] in ORIGINS[scenario.name]
-    if scenario.cause == "kernel-cap":
-        assert scenario.limit is not None
-        assert limit["name"] == scenario.limit.name
-        assert scenario.limit.value in (None, limit["value"])
+    assert [f"{title}: {cell}" for title, cell in row.items() if cell.wrong] == [], verdict["headline"]
+
+
+def test_options_that_remedies_name_exist(recorded: Recorded) -> None:
+    share = recorded.path.parent
+    variables = set((share / "variables").read_text().split())
+    options = (share / "llama-bench.help").read_text()
+    text = " ".join(f"{row.text} {row.ggml}" for row in REMEDIES)
+    named = set(re.findall(r"GGML_[A-Z_]+", text))
+    assert named
+    assert named <= variables
+    # -c is of llama-cli and llama-server.
+    assert {"-ub", "-ngl"} <= set(re.findall(r"-{1,2}[a-z-]+", options))
 
 
 def test_a_refusal_comes_with_its_kernel_stack(recorded: Recorded) -> None:

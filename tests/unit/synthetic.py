@@ -54,17 +54,23 @@ class SyntheticTrace:
         self.pid = self.tid = pid
         self.now = 1_000_000
         self.records: dict[RecordType, list[np.void]] = {kind: [] for kind in RecordType}
-        self.layers = {
-            name: {"live": True, "why": ""} for name in ("process", "ioctl", "vulkan", "exception")
+        self.layers: dict[str, dict[str, Any]] = {
+            name: {"live": True, "why": "", "missing": []}
+            for name in ("process", "ioctl", "mmap", "driver", "vulkan", "exception")
         }
         self.states: list[dict[str, Any]] = []
         #: The opening of the node that requests are made on, and a descriptor of it.
         self.file, self.fd = 0xFFFF_0000_0000_1000, 5
         self._handle = 0
 
-    def _tick(self) -> int:
+    def tick(self) -> int:
+        """The next moment."""
         self.now += 1000
         return self.now
+
+    def new(self, kind: RecordType) -> np.void:
+        """A record of ``kind`` that begins now, to be filled in."""
+        return self._new(kind, self.tick())
 
     def _new(self, kind: RecordType, enter_ns: int) -> np.void:
         record: np.void = np.zeros(1, DTYPES[kind])[0]
@@ -91,7 +97,7 @@ class SyntheticTrace:
         ``inside`` are calls of driver functions that it led to, in the order of their returns: name, what it
         returned, stack pointer.
         """
-        enter = self._tick()
+        enter = self.tick()
         for function, answer, sp in inside:
             self.driver(function, answer, sp=sp, ioctl_ns=enter)
         self._array(enter, array)
@@ -106,7 +112,7 @@ class SyntheticTrace:
                 if field.name in values:
                     value = np.array([values[field.name]], f"<{field.type}").view(np.uint8)
                     record[when][field.offset : field.end] = value
-        record["exit_ns"] = self._tick()
+        record["exit_ns"] = self.tick()
 
     def driver(
         self,
@@ -122,8 +128,8 @@ class SyntheticTrace:
         """A driver function that returned ``ret``; ``values`` by the names of its row in the table."""
         table = driver.as_json()
         index = next(number for number, row in enumerate(table) if row["name"] == function)
-        record = self._new(RecordType.DRIVER, self._tick())
-        record["exit_ns"] = self._tick()
+        record = self._new(RecordType.DRIVER, self.tick())
+        record["exit_ns"] = self.tick()
         record["function"], record["ret"], record["sp"], record["ioctl_ns"] = index, ret, sp, ioctl_ns
         record["owner"], record["stack"] = self.pid if owner is None else owner, stack
         for name, value in values.items():
@@ -131,7 +137,7 @@ class SyntheticTrace:
 
     def message(self, text: str) -> None:
         """A line of the driver in the kernel log."""
-        self._new(RecordType.MESSAGE, self._tick())["text"] = text.encode()
+        self._new(RecordType.MESSAGE, self.tick())["text"] = text.encode()
 
     def vm_create(self, vm: int, *, vm_id: int = 1, user_va_range: int = 1 << 47) -> None:
         """A VM_CREATE that makes the kernel's object ``vm``."""
@@ -158,6 +164,10 @@ class SyntheticTrace:
         self._handle += 1
         self.ioctl("BO_CREATE", {"size": size, "flags": flags}, {"handle": self._handle})
         return self._handle
+
+    def restart_handles(self) -> None:
+        """The node was opened anew: handles are given out from 1 again."""
+        self._handle = 0
 
     def bo_close(self, handle: int) -> None:
         """A GEM_CLOSE."""
@@ -190,13 +200,13 @@ class SyntheticTrace:
     @contextmanager
     def vulkan(self, name: str, *args: int, result: int = 0, pointee: bytes = b"") -> Iterator[None]:
         """A Vulkan call; what happens in the block happens inside it."""
-        record = self._new(RecordType.VULKAN, self._tick())
+        record = self._new(RecordType.VULKAN, self.tick())
         record["function"] = [function.name for function in vulkan.FUNCTIONS].index(name)
         record["args"][: len(args)] = np.array(args, np.uint64)
         record["result"] = result
         record["pointee"][: len(pointee)] = np.frombuffer(pointee, np.uint8)
         yield
-        record["exit_ns"] = self._tick()
+        record["exit_ns"] = self.tick()
 
     def call(self, name: str, *args: int, result: int = 0) -> None:
         """A Vulkan call with nothing inside."""
@@ -255,31 +265,31 @@ class SyntheticTrace:
         kind: MappingKind = MappingKind.NODE,
     ) -> None:
         """An mmap() of the node, after which the process has ``maps`` mappings (0: not known)."""
-        record = self._new(RecordType.MAPPING, self._tick())
+        record = self._new(RecordType.MAPPING, self.tick())
         record["kind"], record["device"], record["fd"] = kind, NODE["rdev"], self.fd
         record["length"], record["offset"], record["maps"] = size, offset, maps
         record["ret"] = -error if error else 0x7F00_0000_0000
-        record["exit_ns"] = self._tick()
+        record["exit_ns"] = self.tick()
 
     def throw(self, type_name: str) -> None:
         """A C++ exception."""
-        self._new(RecordType.EXCEPTION, self._tick())["type_name"] = type_name.encode()
+        self._new(RecordType.EXCEPTION, self.tick())["type_name"] = type_name.encode()
 
     def fork(self, child: int) -> None:
         """The process forks."""
-        record = self._new(RecordType.PROCESS, self._tick())
+        record = self._new(RecordType.PROCESS, self.tick())
         record["event"], record["child"] = ProcessEvent.FORK, child
 
-    def process(self, event: ProcessEvent, path: str = "", *, status: int = 0) -> None:
-        """The process executes a file, or exits with ``status``."""
-        record = self._new(RecordType.PROCESS, self._tick())
+    def process(self, event: ProcessEvent, path: str = "", *, status: int = 0, signal: int = 0) -> None:
+        """The process executes a file, or exits with ``status``, or by ``signal``."""
+        record = self._new(RecordType.PROCESS, self.tick())
         record["event"], record["path"] = event, path.encode()
         if event == ProcessEvent.EXIT:
-            record["child"] = status << 8  # as wait() has it
+            record["child"] = status << 8 | signal  # as wait() has it
 
     def oom_kill(self) -> None:
         """The out-of-memory killer ends the process."""
-        record = self._new(RecordType.PROCESS, self._tick())
+        record = self._new(RecordType.PROCESS, self.tick())
         record["event"], record["child"] = ProcessEvent.OOM_KILL, self.pid
 
     def state(
@@ -309,7 +319,7 @@ class SyntheticTrace:
         self.states.append(
             {
                 **hold,
-                "time_ns": self._tick(),
+                "time_ns": self.tick(),
                 "why": why,
                 "pid": self.pid,
                 "maps": maps,
@@ -323,7 +333,7 @@ class SyntheticTrace:
         """The BPF side counted ``number`` losses."""
         values = np.zeros(COUNTER_COUNT, np.uint64)
         values[counter] = number
-        self._new(RecordType.COUNTERS, self._tick())["values"] = values
+        self._new(RecordType.COUNTERS, self.tick())["values"] = values
 
     def finish(self, exit_code: int | None = 0, *, nodes: Sequence[Mapping[str, Any]] = (NODE,)) -> Trace:
         """The trace as the reader would give it; ``exit_code`` None: the recording never ended."""

@@ -32,6 +32,8 @@ _MAPPING_EVENTS = (
     "syscalls/sys_exit_mmap",
     "syscalls/sys_enter_munmap",
     "syscalls/sys_exit_munmap",
+    "syscalls/sys_enter_openat",
+    "syscalls/sys_exit_openat",
 )
 _PROCESS_EVENTS = (
     "task/task_newtask",
@@ -210,7 +212,7 @@ class Program:
         mapping.live = all(self._has_event(event) for event in _MAPPING_EVENTS)
         names = [f"tracepoint:{event}" for event in _MAPPING_EVENTS]
         mapping.probes, mapping.missing = (names, []) if mapping.live else ([], names)
-        mapping.why = "" if mapping.live else "the kernel has no tracepoints of mmap and munmap"
+        mapping.why = "" if mapping.live else "the kernel has no tracepoints of mmap, munmap and openat"
         return offsets
 
     @staticmethod

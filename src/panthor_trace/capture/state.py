@@ -41,6 +41,9 @@ def _pid(record: bytes) -> int:
     return int(_TGID.unpack_from(record, _TGID_OFFSET)[0])
 
 
+_MAPPINGS = {int(MappingKind.NODE_UNMAP): "munmap", int(MappingKind.OPEN): "open"}
+
+
 @dataclass(frozen=True)
 class Failure:
     """A failure_record: the first failure of its kind in a process."""
@@ -60,7 +63,7 @@ class Failure:
         elif kind == RecordType.VULKAN:
             what = vulkan.FUNCTIONS[number].name
         else:
-            what = "munmap" if number == MappingKind.NODE_UNMAP else "mmap"
+            what = _MAPPINGS.get(number, "mmap")
         return cls(pid, what, call_ns, when_ns, Hold(hold))
 
 

@@ -11,7 +11,7 @@ from ..trace.schema import Flag, RecordType
 from ..uapi import ioctls
 from .arguments import elements
 from .lifetimes import first_time, latest, not_after
-from .lookup import look_up, numbered
+from .lookup import look_up, numbered, place_of
 from .pools import infer
 from .ranges import mapped_ranges
 from .requests import FROM_IOCTL, arguments, events
@@ -165,12 +165,8 @@ def _ranges(binds: pd.DataFrame, vms: pd.DataFrame) -> pd.DataFrame:
 def arrays_of(trace: Trace, calls: pd.DataFrame) -> tuple[Records, np.ndarray]:
     """Array records that belong to ``calls``, and the index of the call of each: same thread, same time."""
     arrays = trace.of(RecordType.ARRAY)
-    keys = pd.MultiIndex.from_arrays([calls["tid"], calls["enter_ns"]])
-    place = keys.get_indexer(
-        pd.MultiIndex.from_arrays(
-            [arrays["head"]["tid"].astype(np.int64), arrays["head"]["enter_ns"].astype(np.int64)]
-        )
-    )
+    wanted = [arrays["head"]["tid"].astype(np.int64), arrays["head"]["enter_ns"].astype(np.int64)]
+    place = place_of([calls["tid"], calls["enter_ns"]], wanted)
     readable = (arrays["head"]["flags"] & Flag.FAULT_BEFORE) == 0
     owned = (place >= 0) & readable
     return arrays[owned], calls.index.to_numpy()[place[owned]]

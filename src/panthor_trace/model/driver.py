@@ -12,6 +12,7 @@ import pandas as pd
 from ..trace.reader import Trace
 from ..trace.schema import RecordType
 from ..uapi.errnos import errno_name
+from .lookup import place_of
 
 _LOWEST_ERRNO = -4095
 
@@ -58,11 +59,8 @@ def driver_calls(trace: Trace, ioctls: pd.DataFrame) -> pd.DataFrame:
 
 
 def _ioctl_ids(records: np.ndarray, ioctls: pd.DataFrame) -> pd.Series:
-    keys = pd.MultiIndex.from_arrays([ioctls["tid"], ioctls["enter_ns"]])
-    wanted = pd.MultiIndex.from_arrays(
-        [records["head"]["tid"].astype(np.int64), records["ioctl_ns"].astype(np.int64)]
-    )
-    place = keys.get_indexer(wanted)
+    wanted = [records["head"]["tid"].astype(np.int64), records["ioctl_ns"].astype(np.int64)]
+    place = place_of([ioctls["tid"], ioctls["enter_ns"]], wanted)
     ids = np.append(ioctls["ioctl_id"].to_numpy(np.int64), -1)[place]
     return pd.Series(ids, dtype="Int64").mask(place < 0)
 

@@ -3,8 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
+
+Column = np.ndarray | pd.Series
 
 #: Types that can hold "not known", by NumPy kind.
 _NULLABLE: dict[str, pd.api.extensions.ExtensionDtype] = {
@@ -23,6 +27,17 @@ def look_up(ids: pd.Series, column: pd.Series) -> pd.Series:
     place = known.get_indexer(pd.Index(wanted))
     found = values.array.take(place, allow_fill=True)
     return pd.Series(found, index=ids.index)
+
+
+def place_of(known: Sequence[Column], wanted: Sequence[Column]) -> np.ndarray:
+    """Number of the first row of ``known`` (by column) that equals each row of ``wanted``; -1: none.
+
+    Rows may come twice: a clock is coarse, and a thread's number is given out again.
+    """
+    index = pd.MultiIndex.from_arrays(list(known))
+    first = np.flatnonzero(~index.duplicated())
+    found = index[first].get_indexer(pd.MultiIndex.from_arrays(list(wanted)))
+    return np.append(first, -1)[found]
 
 
 def numbered(*columns: np.ndarray) -> np.ndarray:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import numpy as np
 import pandas as pd
 
@@ -13,29 +15,40 @@ from .calls import enclosing_calls, node_names, nullable, recording_of
 from .requests import arguments
 
 _MAX_ERRNO = 4095
-_KINDS = {int(MappingKind.NODE): "mmap", int(MappingKind.NODE_UNMAP): "munmap"}
+_KINDS = {
+    int(MappingKind.NODE): "mmap",
+    int(MappingKind.NODE_UNMAP): "munmap",
+    int(MappingKind.OPEN): "open",
+}
 
 
 def mappings(
     trace: Trace, calls: pd.DataFrame, ioctl_table: pd.DataFrame, raw: Records, bos: pd.DataFrame
 ) -> pd.DataFrame:
-    """One row an mmap() of a panthor node or a munmap() of such a mapping, by time; see docs/tables.md."""
+    """One row an opening of a render node, an mmap() of a panthor node or a munmap() of one, by time.
+
+    See docs/tables.md.
+    """
     records = trace.of(RecordType.MAPPING)
     records = records[np.isin(records["kind"], list(_KINDS))]
     records = records[np.argsort(records["head"]["enter_ns"], kind="stable")]
     refused = (records["ret"] < 0) & (records["ret"] >= -_MAX_ERRNO)
-    unmap = records["kind"] == MappingKind.NODE_UNMAP
+    opened = records["kind"] == MappingKind.OPEN
+    unmap = (records["kind"] == MappingKind.NODE_UNMAP) | opened
+    # Programs look for nodes by trying their names.
+    absent = opened & (records["ret"] == -errno.ENOENT)
     given = np.where(unmap | refused, records["address"], records["ret"].astype(np.uint64))
+    fd = np.where(opened & ~refused, records["ret"], records["fd"].astype(np.int64))
     frame = pd.DataFrame(
         {
             "mapping_id": np.arange(len(records), dtype=np.int64),
             "pid": records["head"]["tgid"].astype(np.int64),
             "tid": records["head"]["tid"].astype(np.int64),
             "name": [_KINDS[int(kind)] for kind in records["kind"]],
-            "fd": pd.Series(records["fd"].astype(np.int64), dtype="Int64").mask(unmap),
+            "fd": pd.Series(fd, dtype="Int64").mask(unmap & ~(opened & ~refused)),
             "node": node_names(trace, records["device"]).mask(pd.Series(unmap)),
-            "address": given,
-            "size": records["length"].astype(np.int64),
+            "address": pd.Series(given, dtype="UInt64").mask(opened),
+            "size": pd.Series(records["length"].astype(np.int64), dtype="Int64").mask(opened),
             "offset": pd.Series(records["offset"], dtype="UInt64").mask(unmap),
             "enter_ns": records["head"]["enter_ns"].astype(np.int64),
             "exit_ns": records["exit_ns"].astype(np.int64),
@@ -43,8 +56,9 @@ def mappings(
                 errno_name(-int(ret)) if bad else "" for ret, bad in zip(records["ret"], refused, strict=True)
             ],
             "ret": pd.Series(np.where(refused, records["ret"], 0), dtype="Int64"),
-            "failed": refused,
+            "failed": refused & ~absent,
             **_process_limits(trace, records),
+            "descriptor_limit": _known(records["length"]).mask(~opened),
         }
     )
     frame["vulkan_id"] = nullable(enclosing_calls(frame, calls))

@@ -30,7 +30,8 @@ def processes(trace: Trace, cgroup_kills: Mapping[int, bool]) -> pd.DataFrame:
         command = trace.meta.get("command") or [""]
         start = trace.meta.get("started_monotonic_ns", 0)
         rows[attached] = {"pid": attached, "start_ns": start, "path": command[0]}
-    for record in records:  # a handful of rows a trace
+    order = np.argsort(records["head"]["enter_ns"], kind="stable")
+    for record in records[order]:  # a handful of rows a trace
         pid, time_ns = int(record["head"]["tgid"]), int(record["head"]["enter_ns"])
         event = int(record["event"])
         row = rows.setdefault(pid, {"pid": pid, "start_ns": time_ns})

@@ -70,6 +70,7 @@ class MappingKind(enum.IntEnum):
     NODE_UNMAP = 2
     LIBRARY = 3
     OTHER = 4
+    OPEN = 5
 
 
 class Hold(enum.IntEnum):

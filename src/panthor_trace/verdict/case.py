@@ -8,16 +8,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from ..model import Tables
+from .sight import HIDES_ALL, SIGHTS
 
 #: Exceptions by which a C++ program learns of a Vulkan failure (vulkan.hpp) or of its own limit.
 _OUT_OF_MEMORY = ("OutOfDeviceMemory", "OutOfHostMemory", "bad_alloc")
-#: Kinds of loss that can hide a request to the kernel, and a Vulkan call.
-_HIDES_IOCTLS = frozenset({"lost_ioctl", "missed_ioctl", "missed_process", "lost_process"})
-_HIDES_VULKAN = frozenset({"lost_vulkan", "missed_vulkan", "unmatched_vulkan", "missed_process"})
-_HIDES_ALL = frozenset({"torn_bytes", "discarded_records"})
+#: SIGKILL as a shell shows it: also how the out-of-memory killer ends a process.
+_KILLED = 137
 
 
 @dataclass(frozen=True)
@@ -28,10 +28,26 @@ class Case:
     meta: Mapping[str, Any]
     end: Mapping[str, Any] | None
 
-    @property
+    @cached_property
     def exit_code(self) -> int | None:
-        """The command's exit status, if it is known."""
-        return self.end.get("exit_code") if self.end else None
+        """The command's exit status, if it is known: as the recorder or, without it, the kernel told."""
+        if self.end is not None:
+            return self.end.get("exit_code")
+        table = self.tables.processes
+        first = table.sort_values("start_ns", kind="stable")["exit_status"].head(1).dropna()
+        return int(first.iloc[0]) if len(first) else None
+
+    @property
+    def end_unknown(self) -> tuple[str, ...]:
+        """Why it is not known how the command ended; empty where it is."""
+        if self.end is None and self.exit_code is None:
+            return ("the recording ended early (no end.json): whether the program got over it is not known",)
+        return ()
+
+    @property
+    def torn(self) -> bool:
+        """Whether part of the trace itself is missing."""
+        return any(kind in HIDES_ALL for kind, _ in self.losses)
 
     @property
     def detached(self) -> bool:
@@ -46,18 +62,14 @@ class Case:
     @cached_property
     def blind_to(self) -> tuple[str, ...]:
         """Reasons why a failure may have gone unseen."""
-        reasons = []
+        reasons = list(self.blind("ioctl", "vulkan"))
+        if self.exit_code:
+            reasons += self.blind("exception")
+        if self.exit_code == _KILLED:
+            reasons += self.blind("process")
         kinds = {kind for kind, _ in self.losses}
-        for layer, hides in (("ioctl", _HIDES_IOCTLS), ("vulkan", _HIDES_VULKAN)):
-            facts = self.meta.get("layers", {}).get(layer, {})
-            unused = self._never_mapped if layer == "vulkan" else not self.meta.get("nodes")
-            if not facts.get("live") and not unused:
-                reasons.append(f"the {layer} layer was not live: {facts.get('why') or 'unknown reason'}")
-            lost = sum(count for kind, count in self.losses if kind in hides)
-            if lost:
-                reasons.append(f"{lost} records of the {layer} layer were lost")
         reasons += [note for note, device_seen in self._late_libraries if not device_seen]
-        if kinds & _HIDES_ALL:
+        if kinds & HIDES_ALL:
             reasons.append("part of what was recorded could not be written to the trace")
         root = (self.end or {}).get("root_pid")
         if root is not None and root not in set(self.tables.processes["pid"]):
@@ -66,16 +78,42 @@ class Case:
             reasons.append("the recording ended early (no end.json): what came after is not known")
         return tuple(reasons)
 
-    @property
-    def _never_mapped(self) -> bool:
-        """Whether no traced process is known to have loaded a Vulkan loader, where that would be known."""
+    def blind(self, *layers: str) -> tuple[str, ...]:
+        """Reasons why something that these layers show may have gone unseen."""
+        reasons = []
+        for layer in layers:
+            sight, facts = SIGHTS[layer], self.meta.get("layers", {}).get(layer, {})
+            unused = (sight.device and not self.meta.get("nodes")) or (
+                bool(sight.library) and self.never_mapped(sight.library)
+            )
+            if not facts.get("live") and not unused:
+                reasons.append(f"the {layer} layer was not live: {facts.get('why') or 'unknown reason'}")
+            elif sight.probe and sight.probe in facts.get("missing", ()):
+                reasons.append(f"the {layer} layer had no {sight.probe}")
+            lost = sum(count for kind, count in self.losses if kind in sight.hides)
+            if lost:
+                reasons.append(f"{lost} records of the {layer} layer were lost")
+        return tuple(reasons)
+
+    @cached_property
+    def blind_in_user_space(self) -> tuple[str, ...]:
+        """Reasons why it may not have been user space that gave up by itself: besides ``blind_to``."""
+        reasons = [*self.blind_to, *self.blind("mmap")]
+        arrays = sum(count for kind, count in self.losses if kind == "lost_array")
+        binds = self.tables.ioctls["name"] == "VM_BIND"
+        if arrays or bool(self.tables.ioctls.loc[binds, "cut"].any()):
+            reasons.append("not all operations of every VM_BIND were recorded")
+        return tuple(reasons)
+
+    def never_mapped(self, library: str) -> bool:
+        """Whether no traced process is known to have loaded ``library``, where that would be known."""
         names = self.tables.modules["soname"].where(
             self.tables.modules["soname"] != "", self.tables.modules["path"].str.rsplit("/", n=1).str[-1]
         )
         if self.tables.modules["path"].isna().any():
             return False  # some library's process had ended before anybody looked
-        watched = self.meta.get("layers", {}).get("mmap", {}).get("live")
-        return bool(watched) and not names.str.startswith("libvulkan.so").any()
+        watched = self.meta.get("layers", {}).get("mmap", {}).get("live") and not self.blind("mmap")
+        return bool(watched) and not names.str.startswith(library).any()
 
     @cached_property
     def _late_libraries(self) -> tuple[tuple[str, bool], ...]:
@@ -138,7 +176,7 @@ class Case:
 
     @cached_property
     def requests(self) -> pd.DataFrame:
-        """All requests to the kernel about panthor: ioctls, and mappings of a node (mmap, munmap)."""
+        """All requests to the kernel about panthor: ioctls, mappings (mmap, munmap), openings of a node."""
         ioctls, mappings = self.tables.ioctls, self.tables.mappings
         if mappings.empty:
             return ioctls
@@ -206,6 +244,23 @@ class Case:
         table = self.tables.processes
         answer = table.loc[table["pid"] == pid, "oom_in_cgroup"]
         return None if answer.empty or pd.isna(answer.iloc[0]) else bool(answer.iloc[0])
+
+    @cached_property
+    def reused_pids(self) -> frozenset[int]:
+        """Processes that were seen before the fork that made them: their number was another one's."""
+        calls = pd.concat([self.tables.ioctls[["pid", "enter_ns"]], self.tables.vulkan[["pid", "enter_ns"]]])
+        first = calls.groupby("pid")["enter_ns"].min().to_dict()
+        starts = zip(self.tables.processes["pid"], self.tables.processes["start_ns"], strict=True)
+        return frozenset(int(pid) for pid, start in starts if first.get(pid, start) < start)
+
+    def reused_ns(self, pid: int, after_ns: int) -> int:
+        """When the number of the process that lived at ``after_ns`` went to another one; far away: never."""
+        if pid in self.reused_pids:
+            table = self.tables.processes
+            start = int(table.loc[table["pid"] == pid, "start_ns"].iloc[0])
+            if start > after_ns:
+                return start
+        return np.iinfo(np.int64).max
 
     @cached_property
     def gpu_faults(self) -> pd.DataFrame:

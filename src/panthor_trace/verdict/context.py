@@ -63,6 +63,8 @@ def _moment(case: Case, verdict: Verdict) -> tuple[int, int | None]:
             else call.since_start_ns
         )
         return at_ns, call.pid
+    if refusal is not None and refusal.since_start_ns is not None:
+        return start + refusal.since_start_ns, refusal.pid
     if case.oom_killed:
         pid = case.oom_killed[0]
         table = case.tables.processes

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 
 from .case import Case
@@ -51,6 +54,7 @@ def refusal_of(case: Case, row: pd.Series, count: int) -> Refusal:
         kernel_stack=_kernel_stack(case, row.get("origin_stack_id")),
         limit=limit_hit(case, row),
         ioctl_id=_optional(row.get("ioctl_id")),
+        pid=int(row["pid"]),
     )
 
 
@@ -88,6 +92,7 @@ def recovered_later(case: Case, row: pd.Series) -> bool:
     later = table[
         (table["tid"] == row["tid"]) & (table[name] == row[name]) & (table["enter_ns"] > row["exit_ns"])
     ]
+    later = later[later["enter_ns"] < case.reused_ns(int(row["pid"]), int(row["exit_ns"]))]
     return bool((later[answer].ge(0).fillna(False)).any())
 
 
@@ -102,7 +107,11 @@ def for_good(case: Case, refused: pd.DataFrame) -> pd.DataFrame:
     last = granted["enter_ns"].groupby(keys).max()
     wanted = pd.MultiIndex.from_arrays([refused["tid"], _kinds(case, refused)])
     succeeded = last.reindex(wanted).fillna(-1).to_numpy()
-    chosen: pd.DataFrame = refused[succeeded <= refused["exit_ns"].to_numpy()]
+    open_ = succeeded <= refused["exit_ns"].to_numpy()
+    for row in np.flatnonzero(~open_ & refused["pid"].isin(case.reused_pids).to_numpy()):
+        pid, exit_ns = int(refused["pid"].iloc[row]), int(refused["exit_ns"].iloc[row])
+        open_[row] = succeeded[row] >= case.reused_ns(pid, exit_ns)
+    chosen: pd.DataFrame = refused[open_]
     return chosen
 
 
@@ -168,7 +177,9 @@ _DESCRIPTOR_LIMITS = {
 def process_limit(case: Case, row: pd.Series) -> LimitHit | None:
     """Which of its own limits a refused request (row of ``requests``) met; None where no number shows one."""
     if row["name"] not in ("mmap", "munmap"):
-        return _DESCRIPTOR_LIMITS.get(str(row["errno"]))
+        hit = _DESCRIPTOR_LIMITS.get(str(row["errno"]))
+        value = _optional(row.get("descriptor_limit"))
+        return replace(hit, value=value) if hit is not None and str(row["errno"]) == "EMFILE" else hit
     most = case.max_map_count(int(row["exit_ns"]))
     maps = _optional(row.get("maps"))
     # mmap() is refused when there are more than that, what splits a mapping when there are as many

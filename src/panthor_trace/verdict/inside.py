@@ -6,6 +6,7 @@ from __future__ import annotations
 import pandas as pd
 
 from . import wording
+from .absence import unless_blind
 from .case import Case
 from .facts import buffer_of, failing_call, unbound_buffers
 from .verdict import Cause, Confidence, KernelCap, LimitHit, Refusal, Verdict
@@ -72,10 +73,13 @@ def ended_by_itself(case: Case) -> Verdict | None:
         return None
     unbound = unbound_buffers(case, case.tables.ioctls)
     ruled_out = (f"the kernel: {wording.counted(len(case.tables.ioctls), 'request')}, none refused for good",)
-    missing = (*case.blind_to, "the program's Vulkan calls, if it made any: none was seen")
+    missing = ("the program's Vulkan calls, if it made any: none was seen",)
+    blind = case.blind_in_user_space
+    if len(case.tables.heaps):
+        blind += case.blind("driver")  # a heap that may not grow: only the driver layer shows it
     if len(unbound):
         buffer = buffer_of(unbound.iloc[-1])
-        return Verdict(
+        verdict = Verdict(
             cause=Cause.DRIVER_VA,
             kernel_cap=KernelCap.NO,
             refused_by="panvk",
@@ -88,7 +92,12 @@ def ended_by_itself(case: Case) -> Verdict | None:
             missing=missing,
             losses=case.losses,
         )
-    return Verdict(
+        return unless_blind(case, verdict, blind)
+    if not case.never_mapped("libvulkan.so") and len(case.tables.modules):
+        blind += (
+            "a Vulkan loader was mapped, but no call of it was seen: panvk may have given up by itself",
+        )
+    verdict = Verdict(
         cause=Cause.APPLICATION,
         kernel_cap=KernelCap.NO,
         refused_by="program",
@@ -99,6 +108,7 @@ def ended_by_itself(case: Case) -> Verdict | None:
         missing=missing,
         losses=case.losses,
     )
+    return unless_blind(case, verdict, blind)
 
 
 def _refused_growth(case: Case) -> pd.DataFrame:
@@ -118,8 +128,10 @@ def _heap_verdict(case: Case, row: pd.Series, consequences: tuple[str, ...]) -> 
         errno=str(row["errno"]),
         inside=None,
         size=None if pd.isna(row["chunk_size"]) else int(row["chunk_size"]),
+        since_start_ns=int(row["time_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
         origin="panthor_heap_grow",
         limit=hit,
+        pid=None if pd.isna(row["pid"]) else int(row["pid"]),
     )
     state = "" if pd.isna(row["chunks"]) else f", it had {row['chunks']} of {row['max_chunks']} chunks"
     passes = f"{row['renderpasses_in_flight']} render passes in flight"

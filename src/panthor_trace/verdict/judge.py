@@ -11,6 +11,7 @@ import pandas as pd
 
 from ..model import Tables
 from . import wording
+from .absence import unless_blind
 from .case import Case
 from .context import in_context
 from .driver_va import driver_va
@@ -56,24 +57,6 @@ def _with_caveats(case: Case, verdict: Verdict) -> Verdict:
     return replace(verdict, confidence=_LESS[verdict.confidence], missing=(*verdict.missing, *case.caveats))
 
 
-def _absence(case: Case, verdict: Verdict) -> Verdict:
-    """A verdict that rests on something *not* having happened falls where that could have gone unseen."""
-    if not case.blind_to:
-        return verdict
-    return Verdict(
-        cause=Cause.INCONCLUSIVE,
-        kernel_cap=KernelCap.INCONCLUSIVE,
-        refused_by="unknown",
-        headline=f"inconclusive: what was recorded says '{verdict.cause.value}', but not all was recorded",
-        confidence=Confidence.LOW,
-        failing_call=verdict.failing_call,
-        evidence=verdict.evidence,
-        ruled_out=verdict.ruled_out,
-        missing=case.blind_to,
-        losses=case.losses,
-    )
-
-
 def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, deferred: bool) -> Verdict:
     """The kernel refused one of ``requests``; ``call`` is the Vulkan call that then failed, if one did."""
     refused = requests[requests["failed"]]
@@ -82,6 +65,8 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
     row = refused.iloc[0] if deferred else refused.iloc[-1]
     refusal = refusal_of(case, row, len(refused))
     cause = Cause.KERNEL_CAP if refusal.limit else cause_of(str(row["name"]), str(row["errno"]))
+    if row["name"] == "GROUP_SUBMIT" and call is not None and call["result_name"] == "VK_ERROR_DEVICE_LOST":
+        cause = Cause.GPU_FAULT  # the group was lost before: panvk asked for its state (panvk_vX_gpu_queue.c)
     if cause is Cause.PROCESS_LIMIT:
         refusal = replace(refusal, limit=process_limit(case, row))
         if within_process_limits(case, row):
@@ -100,7 +85,7 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         evidence.append(
             f"dispatch {failing.dispatch_number} of the process ({x}x{y}x{z} workgroups) was being recorded"
         )
-    return Verdict(
+    verdict = Verdict(
         cause=cause,
         kernel_cap=KernelCap.YES if cause is Cause.KERNEL_CAP else KernelCap.NO,
         refused_by="kernel",
@@ -115,6 +100,18 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         missing=case.blind_to,
         losses=case.losses,
     )
+    return unless_blind(case, verdict, (*case.end_unknown, *_ambiguous(case, row, cause)))
+
+
+def _ambiguous(case: Case, row: pd.Series, cause: Cause) -> tuple[str, ...]:
+    """What would tell causes apart that refuse this request with the same errno.
+
+    GROUP_SUBMIT answers EINVAL to a malformed job, and to any job once the group is lost (panthor_sched.c).
+    """
+    if cause is not Cause.KERNEL_REJECTED or row["name"] != "GROUP_SUBMIT":
+        return ()
+    blind = case.blind("driver")
+    return (*blind, *case.blind_to) if blind or case.torn else ()
 
 
 def _vulkan_call_failed(case: Case) -> Verdict | None:
@@ -128,7 +125,7 @@ def _vulkan_call_failed(case: Case) -> Verdict | None:
     recording = case.requests_of_recording(call)
     if recording["failed"].any():
         return _kernel_verdict(case, recording, call, deferred=True)
-    return _absence(case, _user_space(case, call, inside, recording))
+    return unless_blind(case, _user_space(case, call, inside, recording), case.blind_in_user_space)
 
 
 def _user_space(case: Case, call: pd.Series, inside: pd.DataFrame, recording: pd.DataFrame) -> Verdict:
@@ -170,7 +167,7 @@ def _program_gave_up(case: Case) -> Verdict | None:
     if not of_failed.any():
         return None
     thrown = case.memory_exceptions[of_failed].iloc[-1]
-    return _absence(
+    return unless_blind(
         case,
         Verdict(
             cause=Cause.APPLICATION,
@@ -211,7 +208,7 @@ def _nothing_failed(case: Case) -> Verdict:
         evidence.append(
             f"the command failed (exit status {case.exit_code}) for a reason outside the GPU's path"
         )
-    return _absence(
+    return unless_blind(
         case,
         Verdict(
             cause=Cause.CLEAN,

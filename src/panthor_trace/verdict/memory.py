@@ -23,6 +23,9 @@ def memory_of(case: Case, at_ns: int, pid: int | None, size: int | None) -> Memo
     by_cgroup = _cgroup(case, states, at_ns, pid, size)
     if by_cgroup is not None:
         return by_cgroup
+    if case.oom_killed and all(case.oom_in_cgroup(victim) for victim in case.oom_killed):
+        ground = "the out-of-memory killer acted for a memory cgroup; which one, no snapshot tells"
+        return Memory("cgroup", ground, killed=case.oom_killed)
     by_machine = _machine(case, states, at_ns, size)
     if by_machine is not None:
         return by_machine

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a refused kernel request means, as a table: (ioctl or mmap, errno) -> cause.
+"""What a refused kernel request means, as a table: (ioctl, mmap or open, errno) -> cause.
 
 Looked up from the top; ``*`` is any ioctl. Sources: the limits of limits.py, and which errno panthor's
 functions return (6.12.117, 7.3.4).
@@ -18,7 +18,7 @@ _TABLE: tuple[tuple[str, str, Cause], ...] = (
     ("*", "ENOMEM", Cause.KERNEL_MEMORY),
     # A BO larger than the address space of shmem; the kernel's own half of a VM used up.
     ("*", "ENOSPC", Cause.KERNEL_MEMORY),
-    # Descriptors: PRIME export, syncobj export.
+    # Descriptors: opening the node, PRIME export, syncobj export.
     ("*", "EMFILE", Cause.PROCESS_LIMIT),
     ("*", "ENFILE", Cause.PROCESS_LIMIT),
     # The device was unplugged, declared unusable, or is being reset (panthor_device.c).

@@ -186,7 +186,7 @@ def remedy_for(case: Case, verdict: Verdict) -> str | None:
     if row is None:
         return None
     text = row.text
-    if verdict.memory is not None and verdict.memory.cgroup is not None:
+    if verdict.memory is not None:
         text = text.replace("{limit_file}", _limit_file(verdict.memory.cgroup))
     return f"{text} {row.ggml}" if row.ggml and case.uses_ggml else text
 
@@ -210,7 +210,9 @@ def _about(case: Case, verdict: Verdict) -> str:
     return ""
 
 
-def _limit_file(cgroup: str) -> str:
+def _limit_file(cgroup: str | None) -> str:
     """Version 1 mounts its memory controller by itself, and calls the file otherwise."""
+    if cgroup is None:
+        return "its file memory.max; /proc/PID/cgroup names the group"
     first_version = cgroup.startswith("/sys/fs/cgroup/memory/") or cgroup == "/sys/fs/cgroup/memory"
     return f"{cgroup}/{'memory.limit_in_bytes' if first_version else 'memory.max'}"

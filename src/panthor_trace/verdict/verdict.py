@@ -107,6 +107,8 @@ class Refusal:
     limit: LimitHit | None = None
     #: Its row in the table ``ioctls``; None where it was no ioctl.
     ioctl_id: int | None = None
+    #: The process it was refused to, where that is known.
+    pid: int | None = None
 
 
 @dataclass(frozen=True)
