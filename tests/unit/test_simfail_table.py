@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import errno
+import re
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +96,13 @@ def test_counts_that_find_lost_records_are_exact() -> None:
     count = burst.exact["BO_CREATE"]
     assert count > 1000
     assert all(count % divisor for divisor in range(2, int(count**0.5) + 1)), "not a prime"
+
+
+def test_every_fault_of_the_stub_gpu_is_in_some_scenario() -> None:
+    """So that the verdict matrix has a row for each."""
+    faults = (Path(simfail.__file__).parent / "stub_gpu" / "faults.c").read_text()
+    table = faults[faults.index("const struct fault faults[]") :]
+    names = re.findall(r'^    \{"([a-z-]+)",', table, flags=re.MULTILINE)
+    injected = "".join(path.read_text() for path in simfail.SOURCES.glob("*.c"))
+    assert len(names) == 10
+    assert [name for name in names if not re.search(rf'"{name}[" ]', injected)] == []

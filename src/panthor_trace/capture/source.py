@@ -78,9 +78,9 @@ def program_source(
     Without ``offsets`` (of btf.file_offsets) the ioctl and mmap layers are left out, and with them the driver
     layer; ``process`` are those of btf.process_offsets and btf.limit_offsets. ``drm`` is whether ioctls are
     caught on the DRM path; ``oom``, ``mapping`` and ``message`` whether the kernel has the events of its
-    out-of-memory killer, of mmap, munmap and openat, and of its log. ``hold`` are the offsets of btf.hold_offsets
-    (no process is held without them; they need those of process_offsets), ``waits`` whether there are events
-    of wait4 and waitid.
+    out-of-memory killer, of mmap, munmap and openat, and of its log. ``hold`` are the offsets of
+    btf.hold_offsets (no process is held without them; they need those of process_offsets), ``waits`` whether
+    there are events of wait4 and waitid.
     """
     directory = bpf_directory()
     files = ["record.h", "thread.c", "process.c", "hold.c", "stack.c", "call.c", *(["oom.c"] if oom else [])]
