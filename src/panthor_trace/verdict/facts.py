@@ -76,6 +76,10 @@ def _requested_size(case: Case, row: pd.Series) -> int | None:
     if row["name"] == "BO_CREATE":
         bos = case.tables.bos
         return int(bos.loc[bos["ioctl_id"] == row["ioctl_id"], "requested"].iloc[0])
+    if row["name"] == "TILER_HEAP_CREATE" and row["errno"] in ("ENOMEM", "ENOSPC"):
+        heaps = case.tables.heaps
+        heap = heaps[heaps["ioctl_id"] == row["ioctl_id"]].iloc[0]
+        return int(heap["initial_chunk_count"]) * int(heap["chunk_size"])
     if row["name"] == "VM_BIND":
         binds = case.tables.binds
         ops = binds[binds["ioctl_id"] == row["ioctl_id"]]
