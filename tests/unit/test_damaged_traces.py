@@ -259,15 +259,14 @@ def _as_another_opening(run: SyntheticTrace) -> None:
 CLEAN = next(story for story in STORIES if story.name == "clean")
 
 
-@pytest.mark.parametrize("between", [_as_another_process, _as_another_opening])
-@story
+@given(story=stories, between=st.sampled_from([_as_another_process, _as_another_opening]))
 def test_numbers_given_out_again_after_a_clean_run(
     story: Story, between: Callable[[SyntheticTrace], None]
 ) -> None:
     assert_true_or_open(verdict_of(_then(CLEAN, story, between)), story)
 
 
-@story
+@given(story=stories)
 def test_number_of_a_failed_process_given_out_again(story: Story) -> None:
     """What its successor under the same pid was granted does not make good what it was refused."""
     assert_true_or_open(verdict_of(_then(story, CLEAN, _as_another_process)), story)
