@@ -162,8 +162,8 @@ def counted(counter: Counter, number: int) -> dict[RecordType, Records]:
     return {RecordType.COUNTERS: record}
 
 
-@story
-@pytest.mark.parametrize("absent", LAYERS)
+@MORE
+@given(story=stories, absent=st.sampled_from(list(LAYERS)))
 def test_absent_layer(story: Story, absent: str) -> None:
     trace = told(story)
     gone = {absent, *NEEDED_BY.get(absent, ())}
