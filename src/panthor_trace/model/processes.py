@@ -37,7 +37,11 @@ def processes(trace: Trace, cgroup_kills: Mapping[int, bool]) -> pd.DataFrame:
         row = rows.setdefault(pid, {"pid": pid, "start_ns": time_ns})
         if event == ProcessEvent.FORK:
             child = int(record["child"])
+            # A number given out again: that who had it before was killed for memory stays known.
+            before = rows.get(child, {})
+            killed = {name: before[name] for name in ("oom_killed_ns",) if name in before}
             rows[child] = {"pid": child, "parent": pid, "start_ns": time_ns, "path": row.get("path", "")}
+            rows[child] |= killed
         elif event == ProcessEvent.EXEC:
             row["path"] = record["path"].decode(errors="replace")
         elif event == ProcessEvent.EXIT:
