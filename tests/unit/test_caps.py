@@ -239,6 +239,14 @@ def test_what_was_not_recorded_is_unknown_not_nothing(name: str) -> None:
     assert content["used"] is None
 
 
+def test_driver_limits_are_left_out_on_a_machine_without_panthor() -> None:
+    run = SyntheticTrace()
+    with run.vulkan("vkCreateInstance"):
+        pass
+    names = {use.name for use in verdict_of(run.finish(0, nodes=())).caps}
+    assert not names & {"vms", "groups", "heaps"}
+
+
 def test_no_limit_is_not_an_unknown_limit() -> None:
     run = SyntheticTrace()
     refuse(run)

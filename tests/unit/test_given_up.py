@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from panthor_trace.model import build
@@ -74,13 +76,32 @@ def test_getting_over_a_refusal_names_it() -> None:
 
 
 def test_vulkan_without_a_device_is_no_clean_run() -> None:
-    """A render node without permission: opening it fails, which nothing records."""
     run = SyntheticTrace()
     run.call("vkCreateInstance")
     verdict = verdict_of(run, 0)
     assert (verdict.cause, verdict.kernel_cap) == (Cause.INCONCLUSIVE, KernelCap.INCONCLUSIVE)
     assert "made no Vulkan device" in verdict.headline
+    assert verdict.missing[0] == "why: no opening of a device node was refused"
+
+
+def test_vulkan_without_a_device_while_openings_went_unseen() -> None:
+    """A render node without permission: opening it fails."""
+    run = SyntheticTrace()
+    run.layers["mmap"] = {"live": False, "why": "no tracepoints"}
+    run.call("vkCreateInstance")
+    verdict = verdict_of(run, 0)
+    assert verdict.cause is Cause.INCONCLUSIVE
     assert "may the command's user open /dev/dri/renderD128?" in verdict.missing[0]
+
+
+def test_node_that_may_not_be_opened_is_named() -> None:
+    run = SyntheticTrace()
+    run.call("vkCreateInstance")
+    run.mmap(0, kind=MappingKind.OPEN, error=errno.EACCES)
+    verdict = verdict_of(run, 0)
+    assert verdict.cause is Cause.RECOVERED
+    assert "without the GPU" in verdict.headline
+    assert "may the command's user open /dev/dri/renderD128?" in verdict.evidence
 
 
 def test_another_drivers_device_is_a_clean_run() -> None:

@@ -187,6 +187,16 @@ def test_polling_is_not_a_failure() -> None:
     assert verdict_of(run.finish(0)).cause is Cause.CLEAN
 
 
+@pytest.mark.parametrize(
+    ("status", "said"), [(3, "exit status is 3,"), (139, "exit status is 139 (SIGSEGV)")]
+)
+def test_clean_says_that_the_command_failed_all_the_same(status: int, said: str) -> None:
+    verdict = verdict_of(begun().finish(status))
+    assert verdict.cause is Cause.CLEAN
+    assert verdict.headline.startswith("the command failed, but nothing on the GPU's path did")
+    assert any(said in line for line in verdict.evidence)
+
+
 def test_clean_on_another_driver_says_that_panthor_was_not_used() -> None:
     verdict = verdict_of(begun().finish(0, nodes=()))
     assert verdict.cause is Cause.CLEAN

@@ -25,6 +25,8 @@ def caps_at(case: Case, at_ns: int, pid: int | None) -> tuple[CapUse, ...]:
 
 
 def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
+    if not case.used_panthor and not case.meta.get("nodes"):
+        return
     for limit in LIMITS:
         there = _there(case, limit.name, at_ns, pid)
         keys = ["file", "vm_id"] if limit.per == "VM" else "file"

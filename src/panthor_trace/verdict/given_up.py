@@ -81,7 +81,7 @@ def went_on(case: Case) -> Verdict | None:
         confidence=Confidence.LOW if case.blind_to else Confidence.MEDIUM,
         evidence=(
             *_last_failure(case),
-            f"the command's exit status is {case.exit_code}",
+            wording.ending(case.exit_code),
             *(("nothing was submitted to a GPU",) if without_gpu else ()),
         ),
         missing=case.blind_to,
@@ -94,10 +94,17 @@ def _last_failure(case: Case) -> Iterator[str]:
     seen = case.tables.failures[case.tables.failures["kind"] != "exception"]
     for _, row in seen.tail(1).iterrows():
         yield f"last failure: {row['what']} → {row['error']}"
+        if row["what"] == "open" and row["error"] in ("EACCES", "EPERM"):
+            yield _may_open(case)
         if row["kind"] == "vulkan":
             yield from _reason(case, case.tables.vulkan.iloc[int(row["vulkan_id"])])
     for _, row in case.gpu_faults.tail(1).iterrows():
         yield f"last GPU fault: {row['fault']}"
+
+
+def _may_open(case: Case) -> str:
+    nodes = ", ".join(f"/dev/dri/{node['name']}" for node in case.meta.get("nodes", ()))
+    return f"may the command's user open {nodes or 'a render node'}?"
 
 
 def _reason(case: Case, call: pd.Series) -> Iterator[str]:
@@ -118,9 +125,12 @@ def never_used(case: Case) -> Verdict | None:
     if len(calls) and not case.meta.get("nodes"):
         return None
     if len(calls):
-        nodes = ", ".join(f"/dev/dri/{node['name']}" for node in case.meta["nodes"])
         what = "the command used Vulkan, but no panthor device, and made no Vulkan device that was seen"
-        why = f"why: opening a device node is not recorded; may the command's user open {nodes}?"
+        why = (
+            f"why: openings of device nodes were not recorded; {_may_open(case)}"
+            if case.blind("mmap")
+            else "why: no opening of a device node was refused"
+        )
     else:
         what = "the command used neither Vulkan nor a panthor device"
         why = "the command made no Vulkan call that was seen and no request to a panthor node"

@@ -103,7 +103,7 @@ def ended_by_itself(case: Case) -> Verdict | None:
         refused_by="program",
         headline="the program aborted by itself: nothing it had asked the kernel for was refused",
         confidence=Confidence.LOW,
-        evidence=(f"the command's exit status is {case.exit_code}",),
+        evidence=(wording.ending(case.exit_code),),
         ruled_out=ruled_out,
         missing=missing,
         losses=case.losses,

@@ -205,16 +205,19 @@ def _nothing_failed(case: Case) -> Verdict:
         else "no panthor device was used: what was seen ran on another Vulkan driver",
     ]
     if case.exit_code:
-        evidence.append(
-            f"the command failed (exit status {case.exit_code}) for a reason outside the GPU's path"
-        )
+        evidence.append(f"{wording.ending(case.exit_code)}, for a reason outside the GPU's path")
     return unless_blind(
         case,
         Verdict(
             cause=Cause.CLEAN,
             kernel_cap=KernelCap.NO,
             refused_by="nobody",
-            headline="nothing failed" + ("" if ioctls else "; no panthor device was used"),
+            headline=(
+                "the command failed, but nothing on the GPU's path did"
+                if case.exit_code
+                else "nothing failed"
+            )
+            + ("" if ioctls else "; no panthor device was used"),
             confidence=Confidence.HIGH,
             evidence=tuple(evidence),
             losses=case.losses,

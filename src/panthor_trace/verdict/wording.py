@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from .verdict import Buffer, Cause, FailingCall, KernelCap, Memory, Refusal
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -23,6 +25,16 @@ def size(count: int) -> str:
     while value >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{f'{value:.1f}'.removesuffix('.0')} {_UNITS[unit]}"
+
+
+def ending(exit_code: int | None) -> str:
+    """How the command ended; a status above 128 is a signal's, as shells show it."""
+    if exit_code is None:
+        return "the command's exit status is not known"
+    try:
+        return f"the command's exit status is {exit_code} ({signal.Signals(exit_code - 128).name})"
+    except ValueError:
+        return f"the command's exit status is {exit_code}"
 
 
 def cap(answer: KernelCap) -> str:
