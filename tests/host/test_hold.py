@@ -76,7 +76,7 @@ def test_what_is_read_is_the_state_of_the_failure(tmp_path: Path, failing: Path)
     states = analysis.tables.states
     held = states[states["hold"] == "held"]
     calls = analysis.tables.ioctls
-    assert held["as_of_ns"].tolist() == calls["enter_ns"].tolist()[:4]
+    assert held["as_of_ns"].tolist() == held["failed_ns"].tolist()
     # Read between the return of one call and the entry of the next one.
     assert (held["time_ns"].to_numpy() > calls["exit_ns"].to_numpy()[:4]).all()
     assert (held["time_ns"].to_numpy() < calls["enter_ns"].to_numpy()[1:5]).all()

@@ -164,7 +164,8 @@ def test_limits_are_known_at_the_failure(run: Callable[[str], Run]) -> None:
         used, headroom = uses[name].used, uses[name].headroom
         assert used is not None, name
         assert headroom is not None, name
-        assert 0 < used < used + headroom
+        assert used > 0
+        assert headroom > 0 or name == "memory-cgroup"  # which was full
     report = run("tight").err
     for words in ("ruled out:", "limits at the failure:", "largest allocations:", "dispatch to dispatch:"):
         assert words in report

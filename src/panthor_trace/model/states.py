@@ -69,7 +69,7 @@ def _row(snapshot: Mapping[str, Any]) -> dict[str, Any]:
         "failed_ns": snapshot.get("failed_ns"),
         "held_ns": snapshot.get("held_ns"),
         # A process that was stopped when its call failed, and still was when it had been read.
-        "as_of_ns": snapshot["call_ns"] if frozen else snapshot["time_ns"],
+        "as_of_ns": snapshot["failed_ns"] if frozen else snapshot["time_ns"],
         "hold": snapshot.get("hold"),
     }
 

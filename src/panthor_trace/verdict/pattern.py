@@ -7,12 +7,16 @@ from collections.abc import Iterator
 
 import pandas as pd
 
+from ..model.pools import WLS
 from .case import Case
 from .verdict import Cause, Verdict
 from .wording import counted, size
 
 #: Only where more of the same would have ended the same way.
 _CAUSES = frozenset({Cause.KERNEL_MEMORY, Cause.DRIVER_VA})
+#: The one pool whose buffers have room for each workgroup. TLS has it for the stacks of the hungriest shader,
+#: however many workgroups there are (docs/case-ubatch-64.md).
+_BY_WORKGROUPS = WLS
 _AXES = ["groups_x", "groups_y", "groups_z"]
 
 
@@ -34,9 +38,13 @@ def allocation_pattern(case: Case, verdict: Verdict) -> Iterator[str]:
     )
     pool = before[own].assign(bytes=bytes_[own])
     if pool["dispatch_id"].notna().any():
-        yield from _growth(_by_dispatch(case, pool), "dispatch")
+        taken = _by_dispatch(case, pool)
+        yield from _shares(taken["bytes"], "dispatch", "dispatches")
+        if refused["pool"] == _BY_WORKGROUPS:
+            yield from _growth(taken)
     elif pool["recording_id"].notna().any():
-        yield from _growth(_by_recording(case, pool), "command buffer")
+        taken = pool.groupby(pool["recording_id"].dropna().astype("int64"))["bytes"].sum()
+        yield from _shares(taken, "command buffer", "command buffers")
 
 
 def _by_dispatch(case: Case, pool: pd.DataFrame) -> pd.DataFrame:
@@ -46,34 +54,26 @@ def _by_dispatch(case: Case, pool: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"bytes": taken, "workgroups": _workgroups(dispatches).reindex(taken.index)})
 
 
-def _by_recording(case: Case, pool: pd.DataFrame) -> pd.DataFrame:
-    """``bytes`` of each recording that took any, and the ``workgroups`` of the largest dispatch in it."""
-    taken = pool.groupby(pool["recording_id"].dropna().astype("int64"))["bytes"].sum()
-    dispatches = case.tables.dispatches
-    most = _workgroups(dispatches).groupby(dispatches["recording_id"]).max()
-    return pd.DataFrame({"bytes": taken, "workgroups": most.reindex(taken.index)})
-
-
 def _workgroups(dispatches: pd.DataFrame) -> pd.Series:
     """Workgroups of each dispatch; <NA> for an indirect one."""
     counts: pd.Series = dispatches[_AXES].astype("Float64").prod(axis=1, skipna=False)
     return counts
 
 
-def _growth(taken: pd.DataFrame, what: str) -> Iterator[str]:
-    if taken.empty:
-        return
-    least, most = int(taken["bytes"].min()), int(taken["bytes"].max())
+def _shares(taken: pd.Series, what: str, plural: str) -> Iterator[str]:
+    least, most = int(taken.min()), int(taken.max())
     share = size(least) if least == most else f"{size(least)} to {size(most)}"
-    plural = "dispatches" if what == "dispatch" else f"{what}s"
     yield f"{counted(len(taken), what, plural)} took from it, {share} each"
+
+
+def _growth(taken: pd.DataFrame) -> Iterator[str]:
+    """From the fewest workgroups to the most; nothing where there is nothing to compare."""
     known = taken[taken["workgroups"].notna()].sort_values(["workgroups", "bytes"])
     if len(known) < 2 or known["workgroups"].iloc[0] == known["workgroups"].iloc[-1]:
         return
     first, last = known.iloc[0], known.iloc[-1]
-    of = "workgroups" if what == "dispatch" else "workgroups in its largest dispatch"
     points = (
-        f"{size(int(first['bytes']))} at {int(first['workgroups'])} {of}, "
+        f"{size(int(first['bytes']))} at {int(first['workgroups'])} workgroups, "
         f"{size(int(last['bytes']))} at {int(last['workgroups'])}"
     )
     grows = int(last["bytes"]) > int(first["bytes"])
