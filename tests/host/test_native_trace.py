@@ -88,7 +88,7 @@ def test_ggml_throws_what_it_catches_itself(tmp_path: Path) -> None:
     assert done.returncode == 1
     analysis = analyse(tmp_path / "trace")
     assert analysis.verdict.cause is Cause.CLEAN
-    assert any("exit status 1" in fact for fact in analysis.verdict.evidence)
+    assert any("exit status is 1" in fact for fact in analysis.verdict.evidence)
     assert "std::runtime_error" in set(analysis.tables.failures["error"])
 
 

@@ -107,7 +107,7 @@ EXPECTED = {
         (0,), Cause.RECOVERED, "nobody in the end", ("went on without the GPU", "vm.max_map_count = 100")
     ),
     "buffer-size": Expected((1,), Cause.APPLICATION, "program", ("vk::OutOfDeviceMemoryError",)),
-    "nofile": Expected((1,), Cause.CLEAN, "nobody", ("exit status 1",)),
+    "nofile": Expected((1,), Cause.CLEAN, "nobody", ("exit status is 1",)),
     "permission": Expected(
         (0,),
         Cause.RECOVERED,
