@@ -104,7 +104,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "cs-inherited-fault": ("command-stream fault",),
     "cs-fatal": ("command-stream fatal",),
     "submit-after-fatal": ("command-stream fatal",),
-    "mmu-fault": ("page fault", "group lost"),
+    "mmu-fault": ("page fault",),
     "job-hang": ("job time-out",),
     "progress-timeout": ("progress time-out",),
     "firmware-restarts": ("firmware time-out", "job time-out"),

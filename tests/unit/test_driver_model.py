@@ -203,6 +203,19 @@ def test_messages_name_the_process_where_the_kernel_does() -> None:
     assert faults["pid"].tolist() == [100, pd.NA]
 
 
+def test_group_is_lost_to_what_the_log_says_just_before() -> None:
+    """The log of 6.12 does not say whose the fault is."""
+    trace = SyntheticTrace()
+    trace.message("panthor fb000000.gpu: [drm] CSG slot 0 progress timeout\n")
+    trace.now += 1_000_000_000
+    trace.ioctl("GROUP_SUBMIT")
+    trace.message("panthor fb000000.gpu: [drm] CSG slot 0 CS slot: 0\nCS_FATAL.EXCEPTION_TYPE: 0x44 (X)\n")
+    trace.driver("group_term_work", vm=VM, fatal_queues=1)
+    verdict = verdict_on(trace)
+    assert verdict.headline.startswith("the GPU failed first: command-stream fatal (")
+    assert verdict.confidence is Confidence.HIGH
+
+
 def test_gpu_fault_comes_before_the_refusals_it_causes() -> None:
     trace = SyntheticTrace()
     trace.ioctl("GROUP_SUBMIT")

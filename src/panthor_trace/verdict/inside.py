@@ -20,6 +20,10 @@ _HEAP_LIMITS = {
 }
 
 
+#: 6.12 says what was wrong in its log alone, without the process, a millisecond before the group is lost.
+_TOGETHER_NS = 10_000_000
+
+
 def gpu_failed(case: Case) -> Verdict | None:
     """A GPU fault, a lost group, a time-out or a reset came before anything else failed."""
     faults = case.gpu_faults
@@ -32,14 +36,14 @@ def gpu_failed(case: Case) -> Verdict | None:
     if len(refused) and int(refused["time_ns"].iloc[0]) < first:
         return _heap_verdict(case, refused.iloc[0], tuple(_said(case, faults)))
     own = faults[faults["pid"].notna()]
-    told = own if len(own) else faults
+    told = _told(faults)
     later = case.failing_call
     row = later if later is not None else case.last_refusal_after(first)
     return Verdict(
         cause=Cause.GPU_FAULT,
         kernel_cap=KernelCap.NO,
         refused_by="GPU",
-        headline=f"the GPU failed first: {told['fault'].iloc[0]} ({told['detail'].iloc[0]})",
+        headline=f"the GPU failed first: {told['fault']} ({told['detail']})",
         confidence=Confidence.HIGH if len(own) and not case.blind_to else Confidence.MEDIUM,
         failing_call=failing_call(case, row, row["vulkan_id"]) if row is not None else None,
         evidence=tuple(_said(case, faults)),
@@ -50,6 +54,19 @@ def gpu_failed(case: Case) -> Verdict | None:
         ),
         losses=case.losses,
     )
+
+
+def _told(faults: pd.DataFrame) -> pd.Series:
+    """The fault (a row of ``faults``) to name: the process's first, or what its group was lost to."""
+    own = faults[faults["pid"].notna()]
+    if own.empty:
+        return faults.iloc[0]
+    first = own.iloc[0]
+    if first["fault"] != "group lost":
+        return first
+    just_before = faults["time_ns"].between(first["time_ns"] - _TOGETHER_NS, first["time_ns"])
+    reason = faults[faults["pid"].isna() & just_before]
+    return reason.iloc[0] if len(reason) else first
 
 
 def heap_growth_refused(case: Case) -> Verdict | None:
