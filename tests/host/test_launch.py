@@ -110,7 +110,7 @@ def test_environment_is_kept_and_can_be_added_to(tmp_path: Path) -> None:
 
 
 def test_signal_sent_to_the_tracer_reaches_the_command(tmp_path: Path) -> None:
-    process, _ = started(tmp_path, "trap 'echo caught; exit 3' TERM; while :; do sleep 0.05; done")
+    process, _ = started(tmp_path, "while :; do sleep 0.05; done", traps="trap 'echo caught; exit 3' TERM")
     process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (3, "caught\n"), err

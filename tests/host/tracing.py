@@ -48,12 +48,14 @@ def analysed(directory: Path, *arguments: str | Path) -> Analysis:
     return analyse(directory)
 
 
-def started(tmp_path: Path, script: str) -> tuple[subprocess.Popen[str], int]:
-    """A traced shell that has begun; its own PID as well."""
+def started(tmp_path: Path, script: str, *, traps: str = ":") -> tuple[subprocess.Popen[str], int]:
+    """A traced shell that has set its ``traps`` and begun; its own PID as well."""
     ready = tmp_path / "ready"
     os.mkfifo(ready)
     process = subprocess.Popen(
-        tracer("-o", tmp_path / "trace", "--no-csv", "--", "sh", "-c", f"echo $$ > {ready}; {script}"),
+        tracer(
+            "-o", tmp_path / "trace", "--no-csv", "--", "sh", "-c", f"{traps}; echo $$ > {ready}; {script}"
+        ),
         env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
