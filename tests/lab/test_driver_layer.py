@@ -238,7 +238,7 @@ def test_both_hooks_give_the_same_records(board: BoardRun, kernel: str, tmp_path
         f"panthor-trace --no-csv --ioctl-hook {hook} -o /share/{hook} -- simfail all-well > /dev/null 2>&1"
         for hook in ("drm", "syscall")
     )
-    done = board(script, kernel=kernel, memory_mib=1536, share=tmp_path, timeout=600)
+    done = board(script, kernel=kernel, memory_mib=1536, share=tmp_path, timeout=1500)
     assert done.returncode == 0, done.stderr
     columns: Callable[[Tables], list[Any]] = lambda tables: (  # noqa: E731
         tables.ioctls[["fd", "node", "name", "argument_size", "ret", "errno"]].to_numpy().tolist()

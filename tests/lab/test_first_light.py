@@ -57,7 +57,7 @@ class Run:
 def run(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Run]:
     """The runs ``roomy`` and ``tight`` of one guest, by name."""
     share: Path = tmp_path_factory.mktemp(f"first-light-{kernel}")
-    done = board(SCRIPT, kernel=kernel, memory_mib=2048, share=share, timeout=480)
+    done = board(SCRIPT, kernel=kernel, memory_mib=2048, share=share, timeout=1500)
     assert done.returncode == 0, done.stderr
 
     def named(name: str) -> Run:

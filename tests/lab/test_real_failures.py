@@ -129,7 +129,7 @@ def share(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory
     share: Path = tmp_path_factory.mktemp(f"real-{kernel}")
     newest = kernel == KERNELS[0].name
     (share / "each.sh").write_text(FUNCTIONS + ON_EVERY_KERNEL + (ON_THE_NEWEST if newest else ""))
-    done = board(SCRIPT, kernel=kernel, memory_mib=5632, share=share, timeout=900)
+    done = board(SCRIPT, kernel=kernel, memory_mib=5632, share=share, timeout=1800)
     assert done.returncode == 0, done.stderr
     return share
 

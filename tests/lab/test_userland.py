@@ -30,7 +30,7 @@ panthor-trace report -v /share/tight > /share/tight.report
 def traces(board: BoardRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one guest recorded."""
     share: Path = tmp_path_factory.mktemp("userland-board")
-    done = board(SCRIPT, memory_mib=1024, share=share, timeout=900)
+    done = board(SCRIPT, memory_mib=1024, share=share, timeout=1800)
     assert (share / "tight.report").exists(), done.stderr
     return share
 
