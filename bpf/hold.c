@@ -53,23 +53,24 @@ BPF_RINGBUF_OUTPUT(hold_wakeups, 16);
 #define BPF_RB_FORCE_WAKEUP 2
 
 #ifdef HOLD_WAITS
-TRACEPOINT_PROBE(syscalls, sys_enter_wait4)
+static __always_inline void note_wait(u32 options)
 {
 	u32 tgid = bpf_get_current_pid_tgid() >> 32;
 	u8 one = 1;
 
-	if ((args->options & WAIT_STOPPED) && traced.lookup(&tgid))
+	if ((options & WAIT_STOPPED) && traced.lookup(&tgid))
 		stop_waiters.update(&tgid, &one);
+}
+
+TRACEPOINT_PROBE(syscalls, sys_enter_wait4)
+{
+	note_wait(args->options);
 	return 0;
 }
 
 TRACEPOINT_PROBE(syscalls, sys_enter_waitid)
 {
-	u32 tgid = bpf_get_current_pid_tgid() >> 32;
-	u8 one = 1;
-
-	if ((args->options & WAIT_STOPPED) && traced.lookup(&tgid))
-		stop_waiters.update(&tgid, &one);
+	note_wait(args->options);
 	return 0;
 }
 #endif

@@ -126,14 +126,19 @@ def test_vm_ids_and_objects() -> None:
     assert vms["destroyed_ns"].isna().tolist() == [False, True, True]
 
 
-def test_heap_growth_counts_chunks() -> None:
-    trace = SyntheticTrace()
+def grow_until_refused(trace: SyntheticTrace) -> None:
+    """A heap of 2 chunks grows to 4, the most it may have, by way of one given back."""
     with_heap(trace, chunks=2, max_chunks=4)
     grow(trace)
     grow(trace)
     trace.driver("panthor_heap_return_chunk", vm=VM, heap_va=HEAP_VA)
     grow(trace)
     grow(trace, -ENOMEM)
+
+
+def test_heap_growth_counts_chunks() -> None:
+    trace = SyntheticTrace()
+    grow_until_refused(trace)
     growth = build(trace.finish()).heap_growth
     assert growth["operation"].tolist() == ["grow", "grow", "return", "grow", "grow"]
     assert growth["chunks"].tolist() == [2, 3, 4, 3, 4]
@@ -144,12 +149,7 @@ def test_heap_growth_counts_chunks() -> None:
 
 def test_heap_memory_follows_its_growth() -> None:
     trace = SyntheticTrace()
-    with_heap(trace, chunks=2, max_chunks=4)
-    grow(trace)
-    grow(trace)
-    trace.driver("panthor_heap_return_chunk", vm=VM, heap_va=HEAP_VA)
-    grow(trace)
-    grow(trace, -ENOMEM)
+    grow_until_refused(trace)
     trace.driver("panthor_heap_grow", vm=VM, heap_va=HEAP_VA + 1)  # of a heap nobody saw made
     trace.ioctl("VM_DESTROY", {"id": 1})
     tables = build(trace.finish())

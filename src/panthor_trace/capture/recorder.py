@@ -244,7 +244,12 @@ def _record_into(
             raise
     devices = {os.makedev(node.rdev >> 20, node.rdev & 0xFFFFF) for node in nodes}
     watch = StateWatch(target.pid, sink.write_state, holder, devices, observer.look_at)
-    _run(program, target, sink, observer, watch, holder, signals)
+    try:
+        _drain_until_end(program, target, sink, observer, watch, holder, signals)
+    except Exception as error:  # whatever it is, the command is waited for all the same
+        sink.failure = sink.failure or f"{type(error).__name__}: {error}"
+        holder.close()
+        _wait_for_end(target, signals)
     program.close()
     netlink.close()
     return _finish(writer, program, target, sink, observer, netlink)
@@ -305,26 +310,13 @@ def _write_start(writer: TraceWriter, metadata: Mapping[str, Any]) -> None:
         ) from None
 
 
-def _run(
-    program: Program,
-    target: Command | Attached,
-    sink: EventSink,
-    observer: Observer,
-    watch: StateWatch,
-    holder: Holder,
-    signals: Signals,
-) -> None:
-    """Record until the command has ended. Whatever fails here, the command is waited for all the same."""
-    try:
-        _drain_until_end(program, target, sink, observer, watch, holder, signals)
-    except Exception as error:
-        sink.failure = sink.failure or f"{type(error).__name__}: {error}"
-        holder.close()
-        while not target.poll():
-            target.follow_stop()
-            info = signals.wait(DRAIN_SECONDS)
-            if info is not None:
-                target.pass_on(info)
+def _wait_for_end(target: Command | Attached, signals: Signals) -> None:
+    """See the command to its end without recording."""
+    while not target.poll():
+        target.follow_stop()
+        info = signals.wait(DRAIN_SECONDS)
+        if info is not None:
+            target.pass_on(info)
 
 
 def _drain_until_end(
