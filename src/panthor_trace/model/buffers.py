@@ -11,7 +11,7 @@ from ..trace.schema import Flag, RecordType
 from ..uapi import ioctls
 from .arguments import elements
 from .lifetimes import first_time, latest, not_after
-from .lookup import look_up, numbered, place_of
+from .lookup import answered, look_up, numbered, place_of
 from .pools import infer
 from .ranges import mapped_ranges
 from .requests import FROM_IOCTL, arguments, events
@@ -32,7 +32,7 @@ def buffer_objects(
     before = arguments(calls, records, "BO_CREATE", "before")
     after = arguments(calls, records, "BO_CREATE", "after")
     frame = calls.loc[before.index, [*FROM_IOCTL, "recording_id"]].rename(columns={"exit_ns": "created_ns"})
-    made = frame["ret"].eq(0).fillna(False).astype(bool)
+    made = answered(frame["ret"])
     frame["requested"] = before["size"]
     frame["size"] = after["size"].where(made, before["size"])
     frame["flags"] = before["flags"]
@@ -116,7 +116,7 @@ def bindings(
     synchronous = failed & ~frame["asynchronous"]
     stopped_at = after.loc[owner, "ops_count"].to_numpy(np.int64)
     frame["refused"] = synchronous & (frame["index"] == stopped_at)
-    granted = frame["ret"].eq(0).fillna(False).astype(bool)
+    granted = answered(frame["ret"])
     frame["done"] = granted | (synchronous & (frame["index"] < stopped_at))
     frame["bo_id"] = _bound_buffers(frame, bos)
     frame.insert(0, "bind_id", np.arange(len(frame), dtype=np.int64))

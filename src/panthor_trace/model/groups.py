@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..trace.reader import Records
 from .lifetimes import destroyed, latest
-from .lookup import look_up
+from .lookup import answered, look_up
 from .requests import FROM_IOCTL, arguments, events
 
 #: ``enum drm_panthor_group_priority``.
@@ -21,7 +21,7 @@ def groups(calls: pd.DataFrame, records: Records) -> pd.DataFrame:
     before = arguments(calls, records, "GROUP_CREATE", "before")
     after = arguments(calls, records, "GROUP_CREATE", "after")
     frame = calls.loc[before.index, FROM_IOCTL].rename(columns={"exit_ns": "created_ns"})
-    made = frame["ret"].eq(0).fillna(False).astype(bool)
+    made = answered(frame["ret"])
     frame = frame.join(before).rename(columns={"queues_count": "queues"})
     frame["handle"] = pd.Series(after["group_handle"], dtype="Int64").where(made)
     frame = frame.reset_index(drop=True)

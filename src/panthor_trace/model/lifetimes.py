@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from ..trace.reader import Records
-from .lookup import look_up, numbered
+from .lookup import answered, look_up, numbered
 from .requests import events
 
 
@@ -113,7 +113,7 @@ def _fewest_moments(intervals: Iterable[tuple[int, int]]) -> np.ndarray:
 
 def living(table: pd.DataFrame, at_ns: int) -> pd.DataFrame:
     """Objects (VMs, heaps, groups) that were there at ``at_ns``: one made at that very moment is."""
-    there = table["ret"].eq(0).fillna(False).astype(bool) & (table["created_ns"] <= at_ns)
+    there = answered(table["ret"]) & (table["created_ns"] <= at_ns)
     there &= table["destroyed_ns"].gt(at_ns).fillna(True).astype(bool)
     chosen: pd.DataFrame = table[there]
     return chosen

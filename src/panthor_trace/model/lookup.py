@@ -18,6 +18,11 @@ _NULLABLE: dict[str, pd.api.extensions.ExtensionDtype] = {
 }
 
 
+def answered(answers: pd.Series) -> pd.Series:
+    """Which calls answered 0: one that never returned (<NA>) did not."""
+    return answers.eq(0).fillna(False).astype(bool)
+
+
 def look_up(ids: pd.Series, column: pd.Series) -> pd.Series:
     """The value of ``column`` (indexed by ids) for each of ``ids``; <NA> (or NaN) where there is none."""
     kind = getattr(column.dtype, "kind", "O")

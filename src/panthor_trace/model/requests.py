@@ -9,6 +9,7 @@ import pandas as pd
 from ..trace.reader import Records
 from ..uapi import ioctls
 from .arguments import decode
+from .lookup import answered
 
 #: What a row takes over from the ioctl that made it.
 FROM_IOCTL = ["ioctl_id", "pid", "tid", "file", "fd", "enter_ns", "exit_ns", "ret", "errno", "vulkan_id"]
@@ -29,5 +30,5 @@ def events(calls: pd.DataFrame, records: Records, name: str, handle: str) -> pd.
     after = arguments(calls, records, name, "after")
     frame = calls.loc[before.index, ["ioctl_id", "pid", "file", "enter_ns", "exit_ns", "ret"]]
     frame = frame.join(after.drop(columns=[handle])).assign(handle=before[handle].astype("Int64"))
-    done = frame["ret"].eq(0).fillna(False).astype(bool)
+    done = answered(frame["ret"])
     return frame[done & frame["handle"].notna()]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from ..trace.reader import Records
 from .lifetimes import destroyed, latest
-from .lookup import look_up
+from .lookup import answered, look_up
 from .requests import arguments
 
 _FROM_IOCTL = ["ioctl_id", "pid", "tid", "file", "fd", "exit_ns", "ret", "errno"]
@@ -38,7 +38,7 @@ def vms(calls: pd.DataFrame, records: Records, kernel: pd.DataFrame) -> pd.DataF
     """
     frame, after = _created(calls, records, "VM_CREATE")
     before = arguments(calls, records, "VM_CREATE", "before")
-    made = frame["ret"].eq(0).fillna(False).astype(bool)
+    made = answered(frame["ret"])
     frame["flags"] = before["flags"]
     frame["requested"] = before["user_va_range"]
     frame["vm_id"] = pd.Series(after["id"], dtype="Int64").where(made)
@@ -65,7 +65,7 @@ def heaps(calls: pd.DataFrame, records: Records, vm_table: pd.DataFrame) -> pd.D
     """
     frame, after = _created(calls, records, "TILER_HEAP_CREATE")
     before = arguments(calls, records, "TILER_HEAP_CREATE", "before")
-    made = frame["ret"].eq(0).fillna(False).astype(bool)
+    made = answered(frame["ret"])
     for name in ("vm_id", "initial_chunk_count", "chunk_size", "max_chunks", "target_in_flight"):
         frame[name] = before[name]
     frame["handle"] = pd.Series(after["handle"], dtype="Int64").where(made)

@@ -12,7 +12,7 @@ from ..uapi import ioctls, vulkan
 from .arguments import elements, members
 from .buffers import arrays_of
 from .lifetimes import latest
-from .lookup import look_up
+from .lookup import answered, look_up
 from .requests import arguments
 from .timelines import by_timeline
 
@@ -145,7 +145,7 @@ def _done(frame: pd.DataFrame, told: pd.DataFrame) -> pd.DataFrame:
 
 def _by_fence(trace: Trace, calls: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     """Answers about a fence: vkGetFenceStatus, and vkWaitForFences for all of its fences or the only one."""
-    succeeded = calls["result"].eq(0).fillna(False).astype(bool)
+    succeeded = answered(calls["result"])
     asked = calls[(calls["function"] == "vkGetFenceStatus") & succeeded]
     parts = [asked[["pid", "exit_ns", "function", "fence"]]]
     waits = calls[(calls["function"] == "vkWaitForFences") & succeeded]
@@ -172,7 +172,7 @@ def _by_fence(trace: Trace, calls: pd.DataFrame, frame: pd.DataFrame) -> pd.Data
 
 def _by_idle(calls: pd.DataFrame, frame: pd.DataFrame) -> pd.DataFrame:
     """Answers about all of a queue or device: the last submit before such a wait."""
-    waits = calls[calls["function"].isin(_IDLE) & calls["result"].eq(0).fillna(False).astype(bool)]
+    waits = calls[calls["function"].isin(_IDLE) & answered(calls["result"])]
     parts = []
     submitted = frame[frame["kind"] == "vulkan"]
     for keys, rows in submitted.groupby(["pid", "queue"]):

@@ -15,7 +15,7 @@ from ..trace.reader import Records, Trace
 from ..uapi import ioctls
 from .buffers import arrays_of
 from .lifetimes import latest
-from .lookup import look_up
+from .lookup import answered, look_up
 from .requests import arguments
 
 #: How many points an array record of a wait has room for; POINTS of bpf/ioctl.c.
@@ -53,7 +53,7 @@ def _made(ioctl_table: pd.DataFrame, records: Records) -> pd.DataFrame:
     for name in _MAKING:
         after = arguments(ioctl_table, records, name, "after")
         frame = ioctl_table.loc[after.index, ["file", "exit_ns", "ret"]].assign(handle=after["handle"])
-        parts.append(frame[frame["ret"].eq(0).fillna(False).astype(bool)])
+        parts.append(frame[answered(frame["ret"])])
     return pd.concat(parts).rename(columns={"exit_ns": "created_ns"}).astype({"handle": "int64"})
 
 
@@ -71,7 +71,7 @@ def _given(
         handle=before["dst_handle"].astype("int64"),
         point=before["dst_point"].astype("uint64").astype("int64"),
     )
-    frame = frame[frame["ret"].eq(0).fillna(False).astype(bool) & (frame["point"] > 0)]
+    frame = frame[answered(frame["ret"]) & (frame["point"] > 0)]
     called = submits[submits["kind"] == "vulkan"].set_index("vulkan_id")["submit_id"]
     alone = submits[submits["kind"] == "kernel"]
     before_it = latest(alone, frame, ["tid"], "enter_ns", made_at="enter_ns")
@@ -87,8 +87,7 @@ def _reached(
     after = arguments(ioctl_table, records, "SYNCOBJ_TIMELINE_WAIT", "after")
     waits = ioctl_table.loc[after.index].join(after)
     waits = waits[
-        waits["ret"].eq(0).fillna(False).astype(bool)
-        & (waits["flags"].astype("int64") & ioctls.SYNCOBJ_WAIT_AVAILABLE == 0)
+        answered(waits["ret"]) & (waits["flags"].astype("int64") & ioctls.SYNCOBJ_WAIT_AVAILABLE == 0)
     ]
     arrays, owners = arrays_of(trace, waits)
     waits = waits.loc[owners]
@@ -101,7 +100,7 @@ def _reached(
     frame = waits.iloc[row][["file", "enter_ns", "exit_ns", "vulkan_id"]].reset_index(drop=True)
     frame["point"] = raw[:, : 8 * POINTS].copy().view("<u8").astype(np.int64)[row, column]
     frame["handle"] = raw[:, 8 * POINTS : 12 * POINTS].copy().view("<u4").astype(np.int64)[row, column]
-    succeeded = calls[calls["result"].eq(0).fillna(False).astype(bool)].set_index("vulkan_id")
+    succeeded = calls[answered(calls["result"])].set_index("vulkan_id")
     told = look_up(frame["vulkan_id"], succeeded["exit_ns"])
     frame["done_ns"] = told.fillna(frame["exit_ns"]).astype("int64")
     frame["done_by"] = look_up(frame["vulkan_id"], succeeded["function"]).fillna("SYNCOBJ_TIMELINE_WAIT")

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pandas as pd
 
+from ..model.lookup import answered
 from . import wording
 from .caps import caps_at
 from .case import Case
@@ -75,7 +76,7 @@ def _moment(case: Case, verdict: Verdict) -> tuple[int, int | None]:
 def _fullest(case: Case, start: int) -> tuple[int, int | None]:
     """When the largest amount of buffers was there, and whose: the moment to look at where nothing failed."""
     bos = case.tables.bos
-    made = bos[bos["ret"].eq(0).fillna(False).astype(bool)]
+    made = bos[answered(bos["ret"])]
     if made.empty:
         last = [table["exit_ns"].max() for table in (case.tables.ioctls, case.tables.vulkan) if len(table)]
         users = case.tables.ioctls["pid"]

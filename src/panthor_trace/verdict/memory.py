@@ -79,11 +79,11 @@ def _rise(rows: pd.DataFrame, column: str) -> int:
 
 def _machine(case: Case, states: pd.DataFrame, at_ns: int, size: int | None) -> Memory | None:
     known = states[states["memory_available"].notna() & states["memory_total"].notna()]
-    if known.empty:
+    row = nearest(known, at_ns, "memory_available")
+    if row is None:
         if not case.oom_killed:
             return None
         return Memory("machine", "the out-of-memory killer was at work", killed=case.oom_killed)
-    row = known.iloc[int((known["as_of_ns"] - at_ns).abs().argmin())]
     before = known[known["time_ns"] <= at_ns]
     total = int(row["memory_total"])
     available = int(row["memory_available"])
