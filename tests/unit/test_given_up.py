@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from panthor_trace.model import build
-from panthor_trace.trace.schema import MappingKind
+from panthor_trace.trace.schema import MappingKind, ProcessEvent
 from panthor_trace.verdict import Cause, KernelCap, Verdict, judge
 
 from .synthetic import ENOMEM, OUT_OF_DEVICE_MEMORY, SyntheticTrace
@@ -109,3 +109,13 @@ def test_another_drivers_device_is_a_clean_run() -> None:
     run.call("vkCreateInstance")
     run.call("vkCreateDevice")
     assert verdict_of(run, 0).cause is Cause.CLEAN
+
+
+@pytest.mark.parametrize(("status", "said"), [(139, "(SIGSEGV)"), (None, "the recording ended early, with")])
+def test_nothing_to_judge_says_how_it_ended(status: int | None, said: str) -> None:
+    run = SyntheticTrace()
+    run.process(ProcessEvent.EXEC, "/bin/x")
+    trace = run.finish(status)
+    verdict = judge(build(trace), trace.meta, trace.end)
+    assert verdict.cause is Cause.INCONCLUSIVE
+    assert said in " ".join((verdict.headline, *verdict.evidence))

@@ -132,7 +132,11 @@ def never_used(case: Case) -> Verdict | None:
             else "why: no opening of a device node was refused"
         )
     else:
-        what = "the command used neither Vulkan nor a panthor device"
+        what = (
+            "the recording ended early, with neither a Vulkan call nor a request to a panthor node in it"
+            if case.end is None
+            else "the command used neither Vulkan nor a panthor device"
+        )
         why = "the command made no Vulkan call that was seen and no request to a panthor node"
     return Verdict(
         cause=Cause.INCONCLUSIVE,
@@ -140,6 +144,7 @@ def never_used(case: Case) -> Verdict | None:
         refused_by="unknown",
         headline=f"nothing to judge: {what}",
         confidence=Confidence.LOW,
+        evidence=(wording.ending(case.exit_code),) if case.exit_code else (),
         missing=(why, *case.blind_to),
         losses=case.losses,
     )
