@@ -60,7 +60,7 @@ def test_nobody_is_left_stopped_whenever_the_tracer_goes(failing: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert Counter(row["what"] for row in rows) == TRIALS
+    assert Counter(row["what"] for row in rows) >= Counter(TRIALS)
     assert all(row["on"] for row in rows)
     # 0: killed before the command was let go. How it ended is not always for us to see.
     assert {row["left"] for row in rows} <= {"7", "0", "ended"}
