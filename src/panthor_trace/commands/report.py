@@ -3,22 +3,30 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 import click
 
+from ..speech import printable
+
+#: Of report/formats.py, which loads pandas: named here too so that ``--help`` need not. A test compares them.
+FORMATS = ("text", "json")
+
 
 @click.command()
-@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON.")
-@click.option("-v", "--verbose", is_flag=True, help="Also every failure with its user stack.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="What the report is to be (text).")
+@click.option("--json", "as_json", is_flag=True, help="The verdict as JSON: --format json.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it.")
+@click.option("-v", "--verbose", is_flag=True, help="Also every failure with its user stack (text).")
 @click.option("--exit-verdict", is_flag=True, help="Exit with 0, 10, 11, 12 or 13 by the verdict.")
 @click.option("--process", type=int, metavar="PID", help="Judge only this process and its children.")
 @click.option("--exit-status", type=int, metavar="N", help="How that process ended.")
 @click.argument("directory", type=click.Path(path_type=Path))
 def report(
+    form: str | None,
     as_json: bool,
+    output: Path | None,
     verbose: bool,
     exit_verdict: bool,
     process: int | None,
@@ -26,17 +34,28 @@ def report(
     directory: Path,
 ) -> None:
     """Print the verdict on the trace in DIRECTORY."""
+    if as_json and form not in (None, "json"):
+        raise click.UsageError(f"--json and --format {form} are two answers to one question")
+    form = "json" if as_json else form or "text"
+
     from ..analysis import analyse
-    from ..report.stacks import show_stacks
+    from ..export.files import write_output
+    from ..report.formats import FORMATS as writers
+    from ..report.stacks import show_stacks, stack_lines
     from ..report.terminal import show
     from ..verdict import EXIT_STATUS
 
     analysis = analyse(directory, process, exit_status)
-    if as_json:
-        click.echo(json.dumps(analysis.verdict.as_json(), indent=1))
-    else:
+    if output is not None:
+        content = writers[form](analysis)
+        if form == "text" and verbose:
+            content += "".join(f"{printable(line)}\n" for line in stack_lines(analysis.tables))
+        write_output(output, content.encode(errors="backslashreplace"))
+    elif form == "text":
         show(analysis.verdict, analysis.tables, analysis.trace.meta)
         if verbose:
             show_stacks(analysis.tables)
+    else:
+        click.echo(writers[form](analysis), nl=False)
     if exit_verdict:
         sys.exit(EXIT_STATUS[analysis.verdict.cause])

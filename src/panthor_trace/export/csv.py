@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import io
 from pathlib import Path
 from typing import TextIO
 
@@ -12,8 +11,7 @@ import pandas as pd
 
 from ..errors import TraceError
 from ..model import Tables
-
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from .files import whole_file
 
 
 class _Rows:
@@ -44,17 +42,9 @@ def export_csv(tables: Tables, directory: Path) -> list[Path]:
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:
-    """Write a whole file or none; never through a link, nor over what another name leads to. Raises OSError.
-
-    A path that was no UTF-8 has its bytes as ``\\xff``.
-    """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        handle = os.open(partial, _NEW_FILE, 0o644)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-            table.to_csv(_Rows(file), index=False)  # type: ignore[call-overload]
-        partial.replace(path)
-    except OSError:
-        with contextlib.suppress(OSError):
-            partial.unlink()
-        raise
+    """Write one table. Raises OSError. A path that was no UTF-8 has its bytes as ``\\xff``."""
+    with whole_file(path) as binary:
+        file = io.TextIOWrapper(binary, encoding="utf-8", errors="backslashreplace", newline="")
+        table.to_csv(_Rows(file), index=False)  # type: ignore[call-overload]
+        file.flush()
+        file.detach()
