@@ -27,6 +27,11 @@ def size(count: int) -> str:
     return f"{f'{value:.1f}'.removesuffix('.0')} {_UNITS[unit]}"
 
 
+def signed_size(count: int) -> str:
+    """A difference of bytes, with its sign."""
+    return f"{'+' if count >= 0 else '-'}{size(abs(count))}"
+
+
 def ending(exit_code: int | None) -> str:
     """How the command ended; a status above 128 is a signal's, as shells show it."""
     if exit_code is None:
