@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What a report says, in its order, as plain text: lines, sections and tables. Each form draws its own way."""
+"""What a report says, in its order, as plain text: lines, sections, tables. Each form draws its own way."""
 
 from __future__ import annotations
 
