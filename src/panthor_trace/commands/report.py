@@ -11,7 +11,7 @@ import click
 from ..speech import printable
 
 #: Of report/formats.py, which loads pandas: named here too so that ``--help`` need not. A test compares them.
-FORMATS = ("text", "json")
+FORMATS = ("text", "json", "html")
 
 
 @click.command()

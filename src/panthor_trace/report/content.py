@@ -52,6 +52,11 @@ def parts(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> Iterator
     yield from reasons(verdict)
     yield from grids(verdict, tables)
     yield from gaps(verdict)
+    yield from recording(verdict, tables, meta)
+
+
+def recording(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> Iterator[str]:
+    """What was lost, how long processes were stopped, and which layers were not live."""
     lost = [f"{count} {kind.replace('_', ' ')}" for kind, count in verdict.losses]
     yield f"losses: {', '.join(lost) or 'none'}"
     yield from _holds(tables)
@@ -92,7 +97,7 @@ def gaps(verdict: Verdict) -> Iterator[Section]:
 def grids(verdict: Verdict, tables: Tables, *, most: int = 10) -> Iterator[Grid]:
     """Limits, the ``most`` largest allocations, and the memory of the first and the last dispatch."""
     if verdict.caps:
-        yield _caps(verdict)
+        yield limits(verdict)
     allocations = largest(tables, most)
     if allocations:
         yield _allocations(allocations)
@@ -125,7 +130,8 @@ def amount(value: int | None, unit: str) -> str:
     return wording.size(value) if unit == "bytes" else str(value)
 
 
-def _caps(verdict: Verdict) -> Grid:
+def limits(verdict: Verdict) -> Grid:
+    """Every limit with its use, in the order of ``verdict.caps``."""
     moment = "at the failure" if verdict.failing_call else "when most GPU memory was in use"
     columns = (("limit", False), ("used", True), ("of", True), ("left", True), ("where", False))
     rows = tuple(_cap(use) for use in verdict.caps)

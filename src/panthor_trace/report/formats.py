@@ -20,5 +20,13 @@ def _json(analysis: Analysis) -> str:
     return json.dumps(analysis.verdict.as_json(), indent=1) + "\n"
 
 
+def _html(analysis: Analysis) -> str:
+    from .html import page
+
+    return page(analysis)
+
+
 #: Each makes the whole report as text. What a form needs is imported only where it is asked for.
-FORMATS: Mapping[str, Callable[[Analysis], str]] = MappingProxyType({"text": _text, "json": _json})
+FORMATS: Mapping[str, Callable[[Analysis], str]] = MappingProxyType(
+    {"text": _text, "json": _json, "html": _html}
+)

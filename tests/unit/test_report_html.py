@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""The page: whole, offline, and whatever names a trace holds only ever text. Seen by a real browser."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from panthor_trace.analysis import Analysis
+from panthor_trace.errors import TraceError
+from panthor_trace.model import build
+from panthor_trace.report.html import page
+from panthor_trace.trace.reader import Trace
+from panthor_trace.verdict import judge
+
+from .stories import STORIES, Story
+from .synthetic import SyntheticTrace
+from .test_report import refused
+
+CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+#: Breaks out of text, attributes, scripts and plotly.js's labels, wherever it is not escaped.
+HOSTILE = (
+    "</script></style></title><script>hacked=1</script><img src=http://127.0.0.1:9/x onerror=hacked=1>"
+    "\"'><b>bold</b><a href='javascript:hacked=1'>x</a>{{ 7*7 }}%{x}\u202e\x1b[2J\udcff\u2028"
+)
+
+
+def page_of(trace: Trace, **columns: Any) -> str:
+    tables = build(trace)
+    verdict = judge(tables, trace.meta, trace.end)
+    for column, value in columns.items():
+        tables.bos[column] = value
+    return page(Analysis(trace, tables, verdict))
+
+
+def hostile_page() -> str:
+    trace = refused()
+    tables = build(trace)
+    verdict = judge(tables, trace.meta, trace.end)
+    tables.bos["label"] = HOSTILE
+    tables.failures["what"] = HOSTILE
+    tables.failures["origin_chain"] = f"{HOSTILE} < {HOSTILE}"
+    meta = {
+        **trace.meta,
+        "command": [HOSTILE, "x"],
+        "started": HOSTILE,
+        "machine": {"kernel": HOSTILE, "architecture": HOSTILE},
+        "layers": {HOSTILE: {"live": False, "why": HOSTILE}},
+    }
+    caps = tuple(replace(cap, scope=HOSTILE) for cap in verdict.caps)
+    told = replace(
+        verdict, headline=HOSTILE, evidence=(HOSTILE,), missing=(HOSTILE,), remedy=HOSTILE, caps=caps
+    )
+    return page(Analysis(replace(trace, meta=meta, path=Path(HOSTILE)), tables, told))
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+def test_every_story_has_a_page(story: Story) -> None:
+    run = SyntheticTrace()
+    story.tell(run)
+    text = page_of(run.finish(story.exit_code))
+    assert f"cause: {story.truth.value}" in text
+
+
+def test_a_run_of_nothing_has_a_page_without_pictures() -> None:
+    text = page_of(replace(SyntheticTrace().finish(None), meta={}))
+    assert "data-figure" not in text
+    assert "cause: inconclusive" in text
+
+
+def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("plotly"):
+            raise ModuleNotFoundError("No module named 'plotly'", name="plotly")
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(TraceError, match="needs plotly: pip install jinja2 plotly"):
+        page_of(refused())
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium here: scripts/setup installs it")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM)
+        yield chromium
+        chromium.close()
+
+
+def opened(browser: Browser, path: Path, *, width: int, scheme: Any) -> tuple[Page, list[str]]:
+    """The page, and whatever it asked for, complained of or was forbidden."""
+    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
+    shown = context.new_page()
+    events: list[str] = []
+    shown.on("request", lambda request: events.append(f"asked for {request.url}"))
+    shown.on("console", lambda message: events.append(message.text))
+    shown.on("pageerror", lambda error: events.append(str(error)))
+    shown.on("dialog", lambda dialog: events.append(dialog.message))
+    shown.goto(path.as_uri())
+    shown.wait_for_function("document.querySelectorAll('.legend').length === 4")
+    if directory := os.environ.get("PANTHOR_TRACE_SCREENSHOTS"):
+        shown.screenshot(path=f"{directory}/{path.stem}-{width}-{scheme}.png", full_page=True)
+    return shown, [event for event in events if event != f"asked for {path.as_uri()}"]
+
+
+def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
+    """Pictures, links and sorting; no request, no complaint; on a phone; in the dark."""
+    path = tmp_path / "report.html"
+    path.write_text(page_of(refused()))
+    desk, events = opened(browser, path, width=1280, scheme="light")
+    assert events == []
+    assert desk.locator(".figure .main-svg").count() >= 4
+    light = desk.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    desk.click("#failures a:has-text('152 MiB')")
+    assert desk.evaluate("document.querySelector(':target').cells[1].textContent") == "152 MiB"
+    sizes = "[...document.querySelectorAll('#buffers tbody tr')].map(row => row.cells[1].textContent)"
+    desk.click("#buffers th:has-text('size')")
+    assert desk.evaluate(sizes) == ["1 MiB", "2 MiB", "3 MiB", "42 MiB", "152 MiB"]
+    desk.click("#buffers th:has-text('size')")
+    assert desk.evaluate(sizes) == ["152 MiB", "42 MiB", "3 MiB", "2 MiB", "1 MiB"]
+    desk.fill("#buffers input", "42 mib")
+    assert desk.locator("#buffers tbody tr:visible").count() == 1
+
+    # Not only was nothing asked for: nothing can be, nor can another script run.
+    assert desk.evaluate("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
+    desk.evaluate(
+        "const s = document.createElement('script'); s.text = 'hacked = 1'; document.body.append(s)"
+    )
+    assert desk.evaluate("typeof hacked") == "undefined"
+
+    phone, events = opened(browser, path, width=390, scheme="dark")
+    assert events == []
+    assert phone.evaluate("document.documentElement.scrollWidth") == 390
+    assert phone.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    ink = phone.evaluate("document.querySelector('.xtitle').style.fill")
+    assert ink == phone.evaluate("getComputedStyle(document.body).color")
+
+
+def test_names_are_only_ever_text(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "hostile.html"
+    path.write_text(hostile_page())
+    shown, events = opened(browser, path, width=1280, scheme="light")
+    for figure in ("memory", "workgroups", "pools", "addresses"):
+        shown.hover(f"#{figure} .figure")
+    assert events == []
+    assert shown.evaluate("typeof hacked") == "undefined"
+    assert (
+        shown.evaluate("document.querySelectorAll('body img, body b b, a[href^=javascript], svg a').length")
+        == 0
+    )
+    text = shown.evaluate("document.body.innerText")
+    assert "<b>bold</b>" in text
+    assert "{{ 7*7 }}" in text
+    assert "\\u202e\\x1b[2J\\xff\\u2028" in text
+    assert not set(text) & set("\u202e\x1b\udcff\u2028")
