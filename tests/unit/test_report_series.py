@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -58,7 +59,7 @@ def test_the_subject_is_the_process_that_failed() -> None:
 def test_pools_add_up_to_what_is_live() -> None:
     tables, about = looked_at(refused())
     lines = series.stacked_pools(tables, about)
-    assert lines[0].name == "application memory"
+    assert {line.name for line in lines} == {"application memory", "descriptors"}
     live = dict(zip(tables.memory["time_ns"], tables.memory["live_bo_bytes"], strict=True))
     by_second = dict(zip(about.seconds(list(live)), live.values(), strict=True))
     for moment, seconds in enumerate(lines[0].seconds):
@@ -130,7 +131,8 @@ def test_address_spaces_are_whole_and_in_order() -> None:
             run.vm_bind((run.bo_create(MIB), MIB), va=0x1000_0000 + number * MIB)
         run.vm_bind((run.bo_create(4096), 4096), va=1 << 40)
     run.vm_bind((run.bo_create(MIB), MIB), va=0x2000_0000)
-    (space,) = spaces.spaces(*looked_at(run.finish(0)))
+    tables, about = looked_at(run.finish(0))
+    (space,) = spaces.spaces(tables, replace(about, at_ns=run.now))
     assert (space.mapped, space.of) == (4 * MIB + 4096, 1 << 47)
     stretches = space.stretches
     assert [(one.pool, one.size, one.buffers) for one in stretches] == [
@@ -140,7 +142,7 @@ def test_address_spaces_are_whole_and_in_order() -> None:
         (spaces.FREE, (1 << 40) - 0x2000_0000 - MIB, 0),
         ("application memory", 4096, 1),
     ]
-    for before, after in zip(stretches, stretches[1:], strict=False):
+    for before, after in pairwise(stretches):
         assert before.va + before.size == after.va
         assert before.left + before.width == pytest.approx(after.left, abs=1e-5)
     assert stretches[-1].left + stretches[-1].width == pytest.approx(1, abs=1e-5)
@@ -151,8 +153,9 @@ def test_a_space_in_very_many_pieces_is_drawn_in_some() -> None:
     run = SyntheticTrace()
     run.vm_create(0xFFFF_0000_0001_0000)
     for number in range(spaces.STRETCHES + 300):
-        run.vm_bind((run.bo_create(4096), 4096), va=0x1000_0000 + number * 8192 * (1 + number % 3))
-    (space,) = spaces.spaces(*looked_at(run.finish(0)))
+        run.vm_bind((run.bo_create(4096), 4096), va=0x1000_0000 + number * 24576 + number % 3 * 4096)
+    tables, about = looked_at(run.finish(0))
+    (space,) = spaces.spaces(tables, replace(about, at_ns=run.now))
     assert len(space.stretches) <= 2 * spaces.STRETCHES + 1
     assert sum(one.buffers for one in space.stretches) == spaces.STRETCHES + 300
 
