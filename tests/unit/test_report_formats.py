@@ -43,7 +43,7 @@ def test_json_is_the_same_by_either_option(trace: Path, capsys: pytest.CaptureFi
     assert json.loads(short)["cause"] == "inconclusive"
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_a_file_holds_what_would_be_printed(
     form: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

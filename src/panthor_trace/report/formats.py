@@ -26,7 +26,13 @@ def _html(analysis: Analysis) -> str:
     return page(analysis)
 
 
+def _markdown(analysis: Analysis) -> str:
+    from .markdown import markdown
+
+    return markdown(analysis)
+
+
 #: Each makes the whole report as text. What a form needs is imported only where it is asked for.
 FORMATS: Mapping[str, Callable[[Analysis], str]] = MappingProxyType(
-    {"text": _text, "json": _json, "html": _html}
+    {"text": _text, "json": _json, "html": _html, "markdown": _markdown}
 )

@@ -19,10 +19,10 @@ def show_stacks(tables: Tables) -> None:
         click.echo(printable(line))
 
 
-def stack_lines(tables: Tables) -> Iterator[str]:
-    """Every failure in the order of time, with its user stack, innermost frame first."""
+def stack_lines(tables: Tables, most: int | None = None) -> Iterator[str]:
+    """Every failure (or the first ``most``) by time, with its user stack, innermost frame first."""
     frames = dict(list(tables.stacks.groupby("stack_id")))
-    for _, failure in tables.failures.iterrows():
+    for _, failure in tables.failures.head(len(tables.failures) if most is None else most).iterrows():
         yield f"{failure['what']} → {failure['error']}, process {failure['pid']}, thread {failure['tid']}"
         stack = frames.get(failure["stack_id"]) if pd.notna(failure["stack_id"]) else None
         if stack is None:

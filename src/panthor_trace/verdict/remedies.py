@@ -16,6 +16,14 @@ from .verdict import Cause, Verdict
 _PANTHOR = "panthor's developers (dri-devel@lists.freedesktop.org)"
 _MESA = "Mesa (gitlab.freedesktop.org/mesa/mesa, component panvk)"
 
+#: Who is to hear of a fault, by who refused.
+ADDRESSES = {
+    "kernel": _PANTHOR,
+    "GPU": f"{_MESA}, or {_PANTHOR}",
+    "panvk": _MESA,
+    "program": "the program's developers (llama.cpp: github.com/ggml-org/llama.cpp)",
+}
+
 
 @dataclass(frozen=True)
 class Remedy:
