@@ -8,8 +8,10 @@ Records are laid out by the same dtypes a recorded trace has.
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from panthor_trace.trace.schema import (
     ProcessEvent,
     RecordType,
 )
+from panthor_trace.trace.writer import TraceWriter
 from panthor_trace.uapi import ioctls, vulkan
 from panthor_trace.uapi.ioc import IOC_READ, IOC_WRITE, ioc
 
@@ -348,6 +351,22 @@ class SyntheticTrace:
         records = {kind: np.array(rows, DTYPES[kind]) for kind, rows in self.records.items() if rows}
         end = None if exit_code is None else {"exit_code": exit_code, "discarded_records": 0}
         return Trace(meta, records, end, side={"state": self.states})
+
+
+def save(trace: Trace, path: Path, **meta: Any) -> Path:
+    """Write ``trace`` into the new directory ``path`` as a recorder would; ``meta`` adds to meta.json."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = TraceWriter.create(str(path), (os.getuid(), os.getgid()))
+    writer.write_json("meta.json", {**trace.meta, **meta})
+    for kind, records in trace.records.items():
+        writer.write_block(kind, records.itemsize, [records.tobytes()], len(records))
+    for name, rows in trace.side.items():
+        for row in rows:
+            writer.append_line(f"{name}.jsonl", row)
+    if trace.end is not None:
+        writer.write_json("end.json", trace.end)
+    writer.close()
+    return path
 
 
 def cgroup(directory: str, limit: int | None, current: int, peak: int, **events: int) -> dict[str, Any]:

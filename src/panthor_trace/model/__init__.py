@@ -3,10 +3,10 @@
 
 import pandas as pd
 
-from .tables import Tables, build
+from .tables import TABLE_NAMES, Tables, build
 
 # Where pyarrow happens to be installed, pandas would keep strings in it: those cannot hold the bytes of a
 # name that is no UTF-8, and a report must not depend on what else is installed.
 pd.set_option("mode.string_storage", "python")
 
-__all__ = ["Tables", "build"]
+__all__ = ["TABLE_NAMES", "Tables", "build"]

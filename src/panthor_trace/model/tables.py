@@ -64,6 +64,10 @@ class Tables:
             yield field.name, getattr(self, field.name)
 
 
+#: Every table's name.
+TABLE_NAMES = tuple(field.name for field in fields(Tables))
+
+
 def build(trace: Trace) -> Tables:
     """All tables of ``trace``."""
     calls = vulkan_calls(trace)
