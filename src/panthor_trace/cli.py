@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from . import __version__
+from .commands.diff import diff
 from .commands.export import export
 from .commands.probes import probes
 from .commands.report import report
@@ -29,6 +30,7 @@ def cli() -> None:
     sudo panthor-trace -- llama-bench -m model.gguf     record and report
     sudo panthor-trace -p PID                           a process that runs already
     panthor-trace report DIR                            report again, anywhere
+    panthor-trace diff DIR DIR                          how two runs differ
 
     \b
     Exit status: the command's. Where the command was not started:
@@ -44,7 +46,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, report, export, probes):
+for _command in (run, report, diff, export, probes):
     cli.add_command(_command)
 
 

@@ -123,13 +123,6 @@ def _holds(tables: Tables) -> Iterator[str]:
         yield f"not held at a failure: {', '.join(states['hold'].dropna().unique())}"
 
 
-def amount(value: int | None, unit: str) -> str:
-    """A number of a limit."""
-    if value is None:
-        return "unknown"
-    return wording.size(value) if unit == "bytes" else str(value)
-
-
 def limits(verdict: Verdict) -> Grid:
     """Every limit with its use, in the order of ``verdict.caps``."""
     moment = "at the failure" if verdict.failing_call else "when most GPU memory was in use"
@@ -139,11 +132,11 @@ def limits(verdict: Verdict) -> Grid:
 
 
 def _cap(use: CapUse) -> tuple[str, ...]:
-    limit = "no limit" if use.limit is None and use.used is not None else amount(use.limit, use.unit)
-    peak = f"peak {amount(use.peak, use.unit)}" if use.peak is not None else ""
+    limit = "no limit" if use.limit is None and use.used is not None else wording.amount(use.limit, use.unit)
+    peak = f"peak {wording.amount(use.peak, use.unit)}" if use.peak is not None else ""
     where = "; ".join(filter(None, [use.scope, peak, "" if use.note == "no limit" else use.note]))
-    left = "" if limit == "no limit" else amount(use.headroom, use.unit)
-    return use.counts, amount(use.used, use.unit), limit, left, where
+    left = "" if limit == "no limit" else wording.amount(use.headroom, use.unit)
+    return use.counts, wording.amount(use.used, use.unit), limit, left, where
 
 
 def _allocations(allocations: list[Allocation]) -> Grid:

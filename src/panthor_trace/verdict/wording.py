@@ -32,6 +32,25 @@ def signed_size(count: int) -> str:
     return f"{'+' if count >= 0 else '-'}{size(abs(count))}"
 
 
+def duration(nanoseconds: int) -> str:
+    """A time in the unit that fits."""
+    for unit, length in (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1000)):
+        if nanoseconds >= length:
+            return (
+                f"{nanoseconds / length:.3g} {unit}"
+                if nanoseconds < 1000 * length
+                else (f"{nanoseconds / length:.0f} {unit}")
+            )
+    return f"{nanoseconds} ns"
+
+
+def amount(value: int | None, unit: str, unknown: str = "unknown") -> str:
+    """A number with its unit: "bytes", "ns", or "" for a count."""
+    if value is None:
+        return unknown
+    return {"bytes": size, "ns": duration}.get(unit, str)(value)
+
+
 def ending(exit_code: int | None) -> str:
     """How the command ended; a status above 128 is a signal's, as shells show it."""
     if exit_code is None:
