@@ -45,6 +45,8 @@ def report(
     form = "json" if as_json else form or "text"
     if keep_paths and form != "markdown":
         raise click.UsageError("--keep-paths is for --format markdown: no other form takes paths out")
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a page is nothing for a terminal: give it a file, -o FILE")
 
     from ..analysis import analyse
     from ..export.files import write_output

@@ -7,6 +7,7 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ..model import pools
 from ..speech import printable
 from ..verdict import wording
 from . import series
@@ -16,9 +17,14 @@ from .spaces import FREE, Space
 Figure = dict[str, Any]
 
 #: Read on light and dark ground alike; the colour of failures is in none of them.
-_COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#d4a81c", "#9c755f", "#ff9da7", "#86bcb6",
-            "#8c8cd9", "#a0cb6c", "#c49c94")  # fmt: skip
+_COLOURS = ("#4e79a7", "#f28e2b", "#59a14f", "#b07aa1", "#76b7b2", "#d4a81c", "#9c755f", "#ff9da7", "#8c8cd9",
+            "#d37295", "#a0cb6c", "#c49c94")  # fmt: skip
 FAILURE, _QUIET = "#e0202f", "#8a8f98"
+#: The pools that have a colour of their own, the same on every page: two pages can be compared.
+_USUAL = (
+    *(pools.APPLICATION, pools.WLS, series.HEAP_CHUNKS, pools.TLS, pools.QUEUE, pools.COMMANDS),
+    *(pools.SHADERS, pools.DESCRIPTORS, pools.RING, pools.DEVICE),
+)
 _UNITS = (("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
 #: Live and mapped are often the same: a thin line on a broad one shows both.
 _STROKES: dict[str, dict[str, Any]] = {
@@ -39,14 +45,22 @@ def said(text: str) -> str:
 
 
 class Palette:
-    """A colour for each pool, the same in every picture."""
+    """A colour for each pool or label, the same in every picture."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self._colours = dict(zip(dict.fromkeys(names), _COLOURS, strict=False))
+        wanted = dict.fromkeys(names)
+        usual = {name: colour for name, colour in zip(_USUAL, _COLOURS, strict=False) if name in wanted}
+        left = [colour for colour in _COLOURS if colour not in usual.values()]
+        self._colours = usual | dict(zip((name for name in wanted if name not in usual), left, strict=False))
 
     def of(self, name: str) -> str:
         """Grey for those that there are no colours left for."""
         return self._colours.get(name, _QUIET)
+
+
+def _entry(words: str, colour: str) -> dict[str, str]:
+    """What the page's own legend has of a trace: as it is, for there it is text."""
+    return {"words": printable(words), "colour": colour}
 
 
 def _unit(amounts: Iterable[int]) -> tuple[str, int]:
@@ -74,7 +88,7 @@ def memory(lines: Sequence[Line], failures: Sequence[Mark], dispatches: Sequence
             "type": "scatter",
             "mode": "lines",
             "name": said(line.name),
-            "meta": colour,
+            "meta": _entry(line.name, colour),
             "x": line.seconds,
             "y": _scaled(line.amounts, unit),
             "line": {"shape": "hv", "color": colour, **_STROKES.get(line.name, _OTHERS)},
@@ -108,7 +122,7 @@ def _marks(
         "type": "scatter",
         "mode": "markers",
         "name": title,
-        "meta": colour,
+        "meta": _entry(title, colour),
         "x": [mark.seconds for mark in marks],
         "y": _scaled((mark.amount for mark in marks), unit),
         "marker": {"symbol": symbol, "size": 11, "color": colour, "line": {"width": 1.5, "color": colour}},
@@ -127,7 +141,7 @@ def _asked(refused: Sequence[Mark], unit: int) -> dict[str, Any]:
         "type": "scatter",
         "mode": "lines+markers",
         "name": "asked for, refused",
-        "meta": FAILURE,
+        "meta": _entry("asked for, refused", FAILURE),
         "x": seconds,
         "y": amounts,
         "line": {"color": FAILURE, "width": 2, "dash": "dot"},
@@ -145,7 +159,7 @@ def stack(lines: Sequence[Line], failures: Sequence[Mark], palette: Palette) -> 
             "type": "scatter",
             "mode": "lines",
             "name": said(line.name),
-            "meta": palette.of(line.name),
+            "meta": _entry(line.name, palette.of(line.name)),
             "x": line.seconds,
             "y": _scaled(line.amounts, unit),
             "stackgroup": "all",
@@ -167,15 +181,15 @@ def workgroups(points: Sequence[DispatchPoint], palette: Palette) -> Figure:
     """Bytes a dispatch took against its workgroups, both logarithmic: a straight line is proportional."""
     sizes = [point.size for point in points if point.size]
     floor = max(min(sizes, default=4096) // _BELOW, 1)
-    pools: dict[str, list[DispatchPoint]] = {}
+    by_pool: dict[str, list[DispatchPoint]] = {}
     for point in points:
-        pools.setdefault(point.pool, []).append(point)
+        by_pool.setdefault(point.pool, []).append(point)
     traces = [
         {
             "type": "scatter",
             "mode": "markers",
             "name": said(pool) or "took none",
-            "meta": palette.of(pool),
+            "meta": _entry(pool or "took none", palette.of(pool)),
             "x": [max(point.workgroups, 1) for point in own],
             "y": [point.size or floor for point in own],
             "marker": {
@@ -183,12 +197,13 @@ def workgroups(points: Sequence[DispatchPoint], palette: Palette) -> Figure:
                 "color": [FAILURE if point.refused else palette.of(pool) for point in own],
                 "symbol": ["x" if point.refused else "circle" for point in own],
                 "opacity": 0.85,
+                "line": {"width": 0},
             },
             "hovertext": [_point_text(point) for point in own],
             "hoverinfo": "text",
             "customdata": [f"dispatch-{point.row}" for point in own],
         }
-        for pool, own in pools.items()
+        for pool, own in by_pool.items()
     ]
     axis = {"type": "log", "showexponent": "all"}
     counts = _powers(1, max((point.workgroups for point in points), default=1))
@@ -222,10 +237,10 @@ def _powers(low: int, high: int) -> list[int]:
 def address_spaces(found: Sequence[Space], palette: Palette) -> Figure:
     """Each VM as a bar: what is mapped, in the order of addresses, with the gaps between shortened."""
     names = [f"{number}. {said(space.name)}" for number, space in enumerate(found, 1)]
-    pools: dict[str, dict[str, list[Any]]] = {}
+    by_pool: dict[str, dict[str, list[Any]]] = {}
     for name, space in zip(names, found, strict=True):
         for one in space.stretches:
-            bars = pools.setdefault(one.pool, {"y": [], "base": [], "x": [], "text": [], "to": []})
+            bars = by_pool.setdefault(one.pool, {"y": [], "base": [], "x": [], "text": [], "to": []})
             bars["y"].append(name)
             bars["base"].append(round(one.left, 6))
             bars["x"].append(round(one.width, 6))
@@ -240,7 +255,7 @@ def address_spaces(found: Sequence[Space], palette: Palette) -> Figure:
             "type": "bar",
             "orientation": "h",
             "name": said(pool) if pool != FREE else "free, shortened",
-            "meta": "none" if pool == FREE else palette.of(pool),
+            "meta": _entry(pool or "free, shortened", "none" if pool == FREE else palette.of(pool)),
             "y": bars["y"],
             "base": bars["base"],
             "x": bars["x"],
@@ -250,7 +265,7 @@ def address_spaces(found: Sequence[Space], palette: Palette) -> Figure:
             "hoverinfo": "text",
             "customdata": bars["to"],
         }
-        for pool, bars in pools.items()
+        for pool, bars in by_pool.items()
     ]  # fmt: skip
     notes = [
         {"x": 0, "y": name, "xref": "paper", "xanchor": "left", "yanchor": "bottom", "yshift": 19,

@@ -126,7 +126,8 @@ def _bar(use: CapUse, cells: tuple[str, ...]) -> dict[str, Any]:
         "percent": round(min(100 * share, 100), 2),
         "full": share >= _NEARLY,
         "used": used,
-        "limit": limit if use.limit is not None or limit == "no limit" else "",
+        "limit": limit if use.limit is not None else "",
+        "note": limit if limit == "no limit" else "",
         "left": left if use.headroom is not None else "",
     }
 

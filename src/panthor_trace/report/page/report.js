@@ -24,8 +24,8 @@
     list.className = "legend";
     data.forEach((trace, index) => {
       const button = document.createElement("button"), swatch = document.createElement("i");
-      swatch.style.background = trace.meta;
-      button.append(swatch, new DOMParser().parseFromString(trace.name, "text/html").body.textContent);
+      swatch.style.background = trace.meta.colour;
+      button.append(swatch, trace.meta.words);
       button.setAttribute("aria-pressed", "true");
       button.addEventListener("click", () => {
         const off = button.getAttribute("aria-pressed") === "true";
