@@ -85,7 +85,7 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(TraceError, match="needs plotly: pip install jinja2 plotly"):
+    with pytest.raises(TraceError, match="HTML files need plotly, which is not installed"):
         page_of(refused())
 
 
@@ -124,6 +124,8 @@ def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     assert desk.locator(".figure .main-svg").count() >= 4
     light = desk.evaluate("getComputedStyle(document.body).backgroundColor")
 
+    desk.click("#why a")
+    assert desk.evaluate("location.hash") == "#bo-4"
     desk.click("#failures a:has-text('152 MiB')")
     assert desk.evaluate("document.querySelector(':target').cells[1].textContent") == "152 MiB"
     sizes = "[...document.querySelectorAll('#buffers tbody tr')].map(row => row.cells[1].textContent)"

@@ -10,7 +10,8 @@ from types import MappingProxyType
 from ..errors import TraceError
 
 #: What each is needed for, which is also the name of its extra in pyproject.toml.
-PACKAGES = MappingProxyType({"pyarrow": "parquet"})
+PACKAGES = MappingProxyType({"pyarrow": "parquet", "jinja2": "html", "plotly": "html"})
+_SPELLED = MappingProxyType({"html": "HTML"})
 
 
 @contextlib.contextmanager
@@ -22,7 +23,8 @@ def optional() -> Iterator[None]:
         name = (error.name or "").partition(".")[0]
         if name not in PACKAGES:
             raise
+        extra = PACKAGES[name]
         raise TraceError(
-            f"{PACKAGES[name].capitalize()} files need {name}, which is not installed: "
-            f"pip install {name} (or panthor-trace[{PACKAGES[name]}])"
+            f"{_SPELLED.get(extra, extra.capitalize())} files need {name}, which is not installed: "
+            f"pip install {name} (or panthor-trace[{extra}])"
         ) from None

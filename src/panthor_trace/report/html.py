@@ -11,16 +11,17 @@ import base64
 import hashlib
 import json
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
 from ..analysis import Analysis
-from ..errors import TraceError
+from ..export.optional import optional
 from ..speech import printable
 from ..verdict import CapUse, Verdict, wording
 from . import content, figures, rows, series, spaces
+from .environment import environment
 
 if TYPE_CHECKING:
     import jinja2
@@ -32,26 +33,34 @@ _PAGE = resources.files(__package__) / "page"
 
 def page(analysis: Analysis) -> str:
     """The report as HTML. Raises TraceError where what it needs is not installed."""
-    environment, plotly = _libraries()
+    templates, plotly = _libraries()
     from markupsafe import Markup  # jinja2's own
 
     about = series.subject(analysis.tables, analysis.verdict, analysis.trace.meta)
     drawn = list(_figures(analysis, about))
+    listed = rows.listings(analysis.tables, about)
     data = json.dumps({figure["name"]: figure["figure"] for figure in drawn}, separators=(",", ":"))
     scripts = [plotly, (_PAGE / "report.js").read_text()]
     verdict, meta = analysis.verdict, analysis.trace.meta
-    return environment.from_string((_PAGE / "report.html.j2").read_text()).render(
+    return templates.from_string((_PAGE / "report.html.j2").read_text()).render(
         answer=content.answer(verdict),
         cap=verdict.kernel_cap.value,
         verdict=verdict,
-        facts=[(name, value) for name, value in _facts(meta) if value],
+        command=shlex.join(str(word) for word in meta.get("command", ())),
+        recorded=str(meta.get("started", ""))[:19].replace("T", " "),
+        # Losses stand with the reasons.
+        environment=[fact for fact in environment(analysis) if fact[0] != "lost records"],
         failing=list(content.failing_call(verdict)),
         reasons=list(content.reasons(verdict)),
         gaps=list(content.gaps(verdict)),
         recording=list(content.recording(verdict, analysis.tables, meta)),
         caps=_caps(verdict),
         figures=drawn,
-        listings=rows.listings(analysis.tables, about),
+        listings=listed,
+        shown={row.name for listing in listed for row in listing.rows},
+        contents=[("limits", "limits")] * bool(verdict.caps)
+        + [(figure["name"], figure["short"]) for figure in drawn]
+        + [(listing.name, listing.title.lower()) for listing in listed],
         trace=analysis.trace.path.name if analysis.trace.path else "a trace",
         version=__version__,
         policy=_policy(scripts),
@@ -63,17 +72,13 @@ def page(analysis: Analysis) -> str:
 
 
 def _libraries() -> tuple[jinja2.Environment, str]:
-    try:
+    with optional():
         import jinja2
         from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise TraceError(
-            f"a report as HTML needs {error.name}: pip install jinja2 plotly (or panthor-trace[html])"
-        ) from None
-    environment = jinja2.Environment(
+    templates = jinja2.Environment(
         autoescape=True, finalize=_printable, undefined=jinja2.StrictUndefined, trim_blocks=True
     )
-    return environment, get_plotlyjs()
+    return templates, get_plotlyjs()
 
 
 def _printable(value: object) -> object:
@@ -90,21 +95,6 @@ def _policy(scripts: list[str]) -> str:
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
         "base-uri 'none'; form-action 'none'"
-    )
-
-
-def _facts(meta: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """What ran where."""
-    machine = meta.get("machine", {})
-    yield "command", shlex.join(str(word) for word in meta.get("command", ()))
-    yield "recorded", str(meta.get("started", ""))[:19].replace("T", " ")
-    yield "kernel", str(machine.get("kernel", ""))
-    memory = machine.get("memory_bytes")
-    yield (
-        "machine",
-        ", ".join(
-            filter(None, [str(machine.get("architecture", "")), wording.size(memory) if memory else ""])
-        ),
     )
 
 
@@ -147,6 +137,7 @@ def _figures(analysis: Analysis, about: series.Subject) -> Iterator[dict[str, An
     if lines:
         yield {
             "name": "memory",
+            "short": "memory over time",
             "title": f"GPU memory over time, {whose}{' and others' if len(lines) > 3 else ''}",
             "caption": "A cross is a failure, a tick a dispatch being recorded: a click leads to its row.",
             "figure": figures.memory(lines, failures, series.dispatch_marks(tables, about)),
@@ -155,6 +146,7 @@ def _figures(analysis: Analysis, about: series.Subject) -> Iterator[dict[str, An
     if pools:
         yield {
             "name": "pools",
+            "short": "what it is for",
             "title": f"What it is for, {whose}",
             "caption": "Live buffers by label, or by the pool of panvk they were inferred to belong to.",
             "figure": figures.stack(pools, failures, palette),
@@ -163,6 +155,7 @@ def _figures(analysis: Analysis, about: series.Subject) -> Iterator[dict[str, An
     if points:
         yield {
             "name": "workgroups",
+            "short": "bytes by workgroups",
             "title": f"Bytes a dispatch took, by its workgroups, {whose}",
             "caption": _at_ends(analysis, about),
             "figure": figures.workgroups(points, palette),
@@ -172,6 +165,7 @@ def _figures(analysis: Analysis, about: series.Subject) -> Iterator[dict[str, An
         drawn = figures.address_spaces([space for space in found if space.stretches], palette)
         yield {
             "name": "addresses",
+            "short": "GPU addresses",
             "title": f"GPU addresses, {about.seconds([about.at_ns or 0])[0]:.3f} s after the start",
             "caption": "What is mapped in each VM, in the order of addresses; gaps are shortened.",
             "figure": drawn,
