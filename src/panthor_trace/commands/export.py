@@ -29,8 +29,19 @@ def _partitions(
 
 
 @click.command()
-@click.option("--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", help="What to write.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to (default: DIRECTORY/FORMAT).")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "parquet", "perfetto"]),
+    default="csv",
+    help="What to write.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Where to (default: DIRECTORY/csv, …/parquet, …/timeline.perfetto-trace).",
+)
 @click.option("--process", type=int, metavar="PID", help="Only of this process and its children.")
 @click.option(
     "--fleet",
@@ -60,11 +71,12 @@ def export(
     quiet: bool,
     directories: tuple[Path, ...],
 ) -> None:
-    """Write the tables of the trace in DIRECTORY as files, and print their names.
+    """Write the tables of the trace in DIRECTORY, or its timeline, as files, and print their names.
 
     \b
     panthor-trace export DIR                             CSV, into DIR/csv
     panthor-trace export --format parquet DIR -o OUT     Parquet
+    panthor-trace export --format perfetto DIR           a timeline for ui.perfetto.dev
     panthor-trace export --fleet LAKE --partition board=rock5b DIR...
                                                          many traces, one data set
     """
@@ -91,6 +103,11 @@ def _to_files(form: str, output: Path | None, process: int | None, directory: Pa
     from ..export.optional import optional
 
     with optional():
+        if form == "perfetto":
+            from ..export.perfetto import export_perfetto
+
+            analysis = analyse(directory, process)
+            return export_perfetto(analysis, output or directory / "timeline.perfetto-trace")
         if form == "parquet":
             from ..export.parquet import export_parquet as write
         else:

@@ -10,7 +10,9 @@ from types import MappingProxyType
 from ..errors import TraceError
 
 #: What each is needed for, which is also the name of its extra in pyproject.toml.
-PACKAGES = MappingProxyType({"pyarrow": "parquet", "jinja2": "html", "plotly": "html"})
+PACKAGES = MappingProxyType(
+    {"pyarrow": "parquet", "perfetto": "perfetto", "jinja2": "html", "plotly": "html"}
+)
 _SPELLED = MappingProxyType({"html": "HTML"})
 
 
