@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import builtins
-import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -99,27 +98,34 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def opened(browser: Browser, path: Path, *, width: int, scheme: Any) -> tuple[Page, list[str]]:
-    """The page, and whatever it asked for, complained of or was forbidden."""
-    context = browser.new_context(viewport={"width": width, "height": 844}, color_scheme=scheme)
-    shown = context.new_page()
+def opened(browser: Browser, path: Path) -> tuple[Page, list[str]]:
+    """The page, and a list that whatever it asks for, complains of or is forbidden is added to."""
+    shown = browser.new_page(viewport={"width": 1280, "height": 844}, color_scheme="light")
     events: list[str] = []
-    shown.on("request", lambda request: events.append(f"asked for {request.url}"))
+    asked = events.append
+    shown.on("request", lambda request: None if request.url == path.as_uri() else asked(request.url))
     shown.on("console", lambda message: events.append(message.text))
     shown.on("pageerror", lambda error: events.append(str(error)))
     shown.on("dialog", lambda dialog: events.append(dialog.message))
     shown.goto(path.as_uri())
     shown.wait_for_function("document.querySelectorAll('.legend').length === 4")
-    if directory := os.environ.get("PANTHOR_TRACE_SCREENSHOTS"):
-        shown.screenshot(path=f"{directory}/{path.stem}-{width}-{scheme}.png", full_page=True)
-    return shown, [event for event in events if event != f"asked for {path.as_uri()}"]
+    return shown, events
+
+
+_PLACE_OF_THE_FIRST_FAILURE = """() => {
+    const figure = document.querySelector("#memory .figure");
+    figure.scrollIntoView();
+    const { x, y } = figure.getBoundingClientRect(), { _size, xaxis, yaxis } = figure._fullLayout;
+    const failures = figure.data.find(trace => trace.name === "failures");
+    return [x + _size.l + xaxis.l2p(failures.x[0]), y + _size.t + yaxis.l2p(failures.y[0])];
+}"""
 
 
 def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     """Pictures, links and sorting; no request, no complaint; on a phone; in the dark."""
     path = tmp_path / "report.html"
     path.write_text(page_of(refused()))
-    desk, events = opened(browser, path, width=1280, scheme="light")
+    desk, events = opened(browser, path)
     assert events == []
     assert desk.locator(".figure .main-svg").count() >= 4
     light = desk.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -136,6 +142,12 @@ def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     desk.fill("#buffers input", "42 mib")
     assert desk.locator("#buffers tbody tr:visible").count() == 1
 
+    at = desk.evaluate(_PLACE_OF_THE_FIRST_FAILURE)
+    desk.mouse.move(*at)
+    desk.wait_for_selector(".hovertext:has-text('152 MiB asked for')")
+    desk.mouse.click(*at)
+    desk.wait_for_function("location.hash === '#failure-0'")
+
     # Not only was nothing asked for: nothing can be, nor can another script run.
     assert desk.evaluate("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
     desk.evaluate(
@@ -143,18 +155,19 @@ def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     )
     assert desk.evaluate("typeof hacked") == "undefined"
 
-    phone, events = opened(browser, path, width=390, scheme="dark")
-    assert events == []
-    assert phone.evaluate("document.documentElement.scrollWidth") == 390
-    assert phone.evaluate("getComputedStyle(document.body).backgroundColor") != light
-    ink = phone.evaluate("document.querySelector('.xtitle').style.fill")
-    assert ink == phone.evaluate("getComputedStyle(document.body).color")
+    # The page follows the reader's wish while it is open.
+    desk.emulate_media(color_scheme="dark")
+    desk.set_viewport_size({"width": 390, "height": 844})
+    dark = desk.evaluate("getComputedStyle(document.body).color")
+    desk.wait_for_function(f"document.querySelector('.xtitle').style.fill === '{dark}'")
+    assert desk.evaluate("getComputedStyle(document.body).backgroundColor") != light
+    assert desk.evaluate("document.documentElement.scrollWidth") == 390
 
 
 def test_names_are_only_ever_text(browser: Browser, tmp_path: Path) -> None:
     path = tmp_path / "hostile.html"
     path.write_text(hostile_page())
-    shown, events = opened(browser, path, width=1280, scheme="light")
+    shown, events = opened(browser, path)
     for figure in ("memory", "workgroups", "pools", "addresses"):
         shown.hover(f"#{figure} .figure")
     assert events == []

@@ -7,7 +7,7 @@ Whatever is thinned out keeps its peaks and what happened at failures.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -179,13 +179,26 @@ def stacked_pools(tables: Tables, about: Subject) -> list[Line]:
     # Only the state after all that happened at one moment is a state.
     last = np.append(np.flatnonzero(times[1:] != times[:-1]), len(times) - 1)
     chosen = last[thinned(np.cumsum(steps)[last], _last_before(times[last], failure_times(tables, about)))]
-    by_pool = {str(name): np.cumsum(np.where(whose == name, steps, 0)) for name in pd.unique(whose)}
-    ranked = sorted(by_pool, key=lambda name: -int(by_pool[name].max()))
-    amounts = {name: by_pool[name][chosen] for name in ranked[:POOLS]}
+    by_pool = dict(_by_pool(steps, whose, chosen))
+    ranked = sorted(by_pool, key=lambda name: -by_pool[name][0])
+    amounts = {name: by_pool[name][1] for name in ranked[:POOLS]}
     if ranked[POOLS:]:
-        amounts[OTHER] = np.sum([by_pool[name][chosen] for name in ranked[POOLS:]], axis=0)
+        amounts[OTHER] = np.sum([by_pool[name][1] for name in ranked[POOLS:]], axis=0)
     seconds = about.seconds(times[chosen])
     return [Line(name, seconds, values.tolist()) for name, values in amounts.items()]
+
+
+def _by_pool(
+    steps: Numbers, whose: npt.NDArray[np.object_], chosen: Numbers
+) -> Iterator[tuple[str, tuple[int, Numbers]]]:
+    """Each pool's peak, and what it had after the steps ``chosen``; labels may be as many as buffers."""
+    codes, names = pd.factorize(whose)
+    order = np.argsort(codes, kind="stable")
+    edges = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    for code, name in enumerate(names):
+        own = order[edges[code] : edges[code + 1]]
+        amounts = np.cumsum(steps[own])
+        yield str(name), (int(amounts.max()), np.append(amounts, 0)[_last_before(own, chosen)])
 
 
 def buffer_sizes(bos: pd.DataFrame) -> pd.Series:
