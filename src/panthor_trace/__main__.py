@@ -11,4 +11,9 @@ if __name__ == "__main__":
     except KeyboardInterrupt:
         sys.stderr.write("panthor-trace: interrupted\n")
         sys.exit(130)
+    except ModuleNotFoundError as error:
+        if error.name != "click":  # the others are imported where they are used
+            raise
+        sys.stderr.write("panthor-trace: the Python module click is missing: install python3-click\n")
+        sys.exit(125)
     main()

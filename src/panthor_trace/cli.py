@@ -13,6 +13,7 @@ import click
 
 from . import __version__
 from .commands.diff import diff
+from .commands.doctor import doctor
 from .commands.export import export
 from .commands.probes import probes
 from .commands.report import report
@@ -46,7 +47,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, report, diff, export, probes):
+for _command in (run, report, diff, export, doctor, probes):
     cli.add_command(_command)
 
 

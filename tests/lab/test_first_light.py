@@ -11,6 +11,7 @@ page is there already; a 9p file or a new one would want another [measured, 7.3:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,14 +26,31 @@ from .conftest import BoardRun
 BENCH = "llama-bench -m /models/wide.gguf -p 64 -n 0 -ub 64 -r 1"
 LIMIT = 250 << 20
 ABORTED = 134
+#: What keeps the Vulkan loader from its drivers, or leads it to others.
+ICD_CASES = ("NONE=1", "VK_DRIVER_FILES=icds", "VK_ADD_DRIVER_FILES=icds", "VK_LOADER_DRIVERS_SELECT=own*")
 SCRIPT = f"""
 set -u
+ICDS='import os
+from panthor_trace.capture.icds import icds
+for icd in icds(os.environ):
+    print(icd.manifest)'
 export PYTHONPATH=/src/src
 ulimit -c 0
 echo +memory > /sys/fs/cgroup/cgroup.subtree_control
 mkdir /sys/fs/cgroup/tight
 echo {LIMIT} > /sys/fs/cgroup/tight/memory.max
 cd /tmp
+cat /proc/mounts > before
+python3 -m panthor_trace doctor --json > /share/doctor.json
+echo $? > /share/doctor.status
+setpriv --reuid=user --regid=user --clear-groups -- python3 -m panthor_trace doctor > /share/doctor.user
+echo $? >> /share/doctor.status
+cmp before /proc/mounts > /share/doctor.changed 2>&1
+mkdir -p icds && cp /usr/share/vulkan/icd.d/panfrost_icd.json icds/own_icd.json
+for case in {" ".join(ICD_CASES)}; do
+    env $case VK_LOADER_DEBUG=driver vulkaninfo --summary > /dev/null 2>> /share/$case.loader
+    env $case python3 -c "$ICDS" > /share/$case.icds
+done
 python3 -m panthor_trace -o /share/roomy -- {BENCH} > roomy.out 2> roomy.err
 echo $? > /share/roomy.status
 python3 -m panthor_trace -o /share/tight -- \\
@@ -51,6 +69,7 @@ class Run:
     out: str
     err: str
     analysis: Analysis
+    share: Path
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +81,7 @@ def run(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory) 
 
     def named(name: str) -> Run:
         texts = [(share / f"{name}.{kind}").read_text() for kind in ("status", "out", "err")]
-        return Run(int(texts[0]), texts[1], texts[2], analyse(share / name))
+        return Run(int(texts[0]), texts[1], texts[2], analyse(share / name), share)
 
     return named
 
@@ -193,3 +212,39 @@ def test_start_up_cost_is_recorded_and_probes_are_gone(run: Callable[[str], Run]
     assert analysis.trace.path is not None
     assert (analysis.trace.path.parent / "left_over").read_text() == ""
     json.dumps(analysis.verdict.as_json())
+
+
+def test_doctor_says_ready_and_what_a_recording_then_had(run: Callable[[str], Run]) -> None:
+    """As root everything is seen, and every layer of the recording that followed was live."""
+    share = run("roomy").share
+    found = json.loads((share / "doctor.json").read_text())
+    assert {row["name"]: row["state"] for row in found["checks"] if row["state"] != "ok"} == {}
+    assert (found["ready"], found["root"]) == (True, True)
+    assert (share / "doctor.changed").read_text() == ""
+    facts = {row["name"]: row["facts"] for row in found["checks"]}
+    layers = run("roomy").analysis.trace.meta["layers"]
+    probed = [probe.split()[0] for probe in layers["driver"]["probes"] if not probe.startswith("tracepoint:")]
+    assert facts["functions"]["present"] == probed
+    assert all(layer["live"] for layer in layers.values())
+    assert [row["mesa"] for row in facts["icd"]["icds"]] != [None]
+
+
+def test_doctor_without_root_or_the_render_group(run: Callable[[str], Run]) -> None:
+    share = run("roomy").share
+    assert (share / "doctor.status").read_text().split() == ["0", "1"]
+    lines = (share / "doctor.user").read_text().splitlines()
+    assert lines[0].startswith("not ready: 1 missing, ")
+    assert [line.split()[1:3] for line in lines if line.startswith("  missing")] == [["render", "node"]]
+    assert '            to do: sudo usermod -aG render "$USER", then log in again' in lines
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("case", ICD_CASES)
+def test_drivers_found_are_those_of_the_vulkan_loader(run: Callable[[str], Run], case: str) -> None:
+    share = run("roomy").share
+    log = (share / f"{case}.loader").read_text()
+    ignored = set(re.findall(r'Driver "(\S+)" ignored', log))
+    loader = set(re.findall(r"Found ICD manifest file (\S+), version", log))
+    ours = (share / f"{case}.icds").read_text().split()
+    assert set(ours) == {path for path in loader if Path(path).name not in ignored}
+    assert len(ours) == {"NONE=1": 1, "VK_ADD_DRIVER_FILES=icds": 2, "VK_DRIVER_FILES=icds": 1}.get(case, 0)

@@ -28,13 +28,50 @@ _STACK_RECORD = struct.Struct(f"<BBHIIIQQII{STACK_TEXT_BYTES}s")
 _HOOKS = (Function("drm_ioctl", "drm_ioctl.c", "every ioctl of a DRM node"),)
 
 
-def kernel_symbols() -> list[driver.Symbol]:
-    """The functions we may probe that this kernel has. Their addresses are 0 where it hides them."""
+def kallsyms() -> bytes:
+    """All symbols of the kernel, as it lists them; empty where it does not. Anybody may read them."""
     try:
-        text = _KALLSYMS.read_bytes()
+        return _KALLSYMS.read_bytes()
     except OSError:
-        return []
-    return driver.symbols(text, (*FUNCTIONS, *_HOOKS))
+        return b""
+
+
+def kernel_symbols(listed: bytes) -> list[driver.Symbol]:
+    """The functions we may probe among the kernel's. Their addresses are 0 where it hides them."""
+    return driver.symbols(listed, (*FUNCTIONS, *_HOOKS))
+
+
+def why_not_live(symbols: Collection[driver.Symbol]) -> str:
+    """Why no function of the driver can be probed on this kernel; empty where that can be tried."""
+    if not any(symbol.module == "panthor" for symbol in symbols):
+        return "the driver has none of panthor's functions (tyr, or another one)"
+    if any(symbol.address == 0 for symbol in symbols):
+        return "the kernel hides its addresses: set kernel.kptr_restrict to 1 or 0"
+    return ""
+
+
+def driver_types() -> tuple[dict[str, tuple[str, ...]], driver.Offset]:
+    """Parameters and member offsets, as far as this kernel tells: without them less is recorded."""
+    sources = []
+    parameters: dict[str, tuple[str, ...]] = {}
+    try:
+        kernel = Btf.of_kernel()
+        sources.append(kernel)
+        module = Btf.of_module("panthor", kernel)
+        sources.insert(0, module)
+        parameters = module.parameters(driver.wanted_parameters())
+    except BtfError:
+        pass
+
+    def offset(struct_name: str, member: str) -> int:
+        for types in sources:
+            try:
+                return types.offsets(struct_name, [member])[member]
+            except BtfError:
+                continue
+        raise BtfError(f"no type information for {struct_name}.{member}")
+
+    return parameters, offset
 
 
 class DriverLayer:
@@ -48,11 +85,10 @@ class DriverLayer:
 
     def attach(self) -> tuple[list[str], list[str], str]:
         """Probe what this kernel has; returns the probes, what is missing, and why none is there."""
-        if not any(symbol.module == "panthor" for symbol in self._symbols):
-            return [], [], "the driver has none of panthor's functions (tyr, or another one)"
-        if any(symbol.address == 0 for symbol in self._symbols):
-            return [], [], "the kernel hides its addresses: set kernel.kptr_restrict to 1 or 0"
-        parameters, offset = self._types()
+        why = why_not_live(self._symbols)
+        if why:
+            return [], [], why
+        parameters, offset = driver_types()
         probes, missing = driver.choose(self._symbols, parameters, offset)
         table = self._bpf["driver_probes"]
         attached = []
@@ -65,30 +101,6 @@ class DriverLayer:
             else:
                 missing.append(probe.symbol.name)
         return attached, missing, "" if attached else "the kernel refused every probe (CONFIG_KPROBES)"
-
-    @staticmethod
-    def _types() -> tuple[dict[str, tuple[str, ...]], driver.Offset]:
-        """Parameters and member offsets, as far as this kernel tells: without them less is recorded."""
-        sources = []
-        parameters: dict[str, tuple[str, ...]] = {}
-        try:
-            kernel = Btf.of_kernel()
-            sources.append(kernel)
-            module = Btf.of_module("panthor", kernel)
-            sources.insert(0, module)
-            parameters = module.parameters(driver.wanted_parameters())
-        except BtfError:
-            pass
-
-        def offset(struct_name: str, member: str) -> int:
-            for types in sources:
-                try:
-                    return types.offsets(struct_name, [member])[member]
-                except BtfError:
-                    continue
-            raise BtfError(f"no type information for {struct_name}.{member}")
-
-        return parameters, offset
 
     def _attach(self, probe: driver.Probe) -> bool:
         """Both probes or none: a call whose return is not seen would stay in flight for ever."""

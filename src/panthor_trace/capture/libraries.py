@@ -24,7 +24,7 @@ LIBCXX = "libc++abi.so.1"
 PROBED: Mapping[str, tuple[str, ...]] = MappingProxyType({"vulkan": (VULKAN,), "exception": (CXX, LIBCXX)})
 
 #: ELF e_machine (elf.h) by ``uname -m``.
-_MACHINES = {"x86_64": 62, "aarch64": 183}
+MACHINES = {"x86_64": 62, "aarch64": 183}
 _DEFAULT_PATTERNS = (
     "usr/local/lib/*-linux-gnu",
     "usr/local/lib",
@@ -79,7 +79,7 @@ def _directories(root: Path, environment: Mapping[str, str]) -> Iterator[Path]:
             yield Path("/") / directory.relative_to(root)
 
 
-def _fits(path: Path) -> bool:
+def fits(path: Path) -> bool:
     """Whether this is a 64-bit ELF file of this machine."""
     try:
         with path.open("rb") as file:
@@ -89,14 +89,14 @@ def _fits(path: Path) -> bool:
     if len(head) < 20 or head[:5] != b"\x7fELF\x02":
         return False
     machine: int = struct.unpack_from("<H", head, 18)[0]
-    return machine == _MACHINES.get(platform.machine())
+    return machine == MACHINES.get(platform.machine())
 
 
 def find_library(name: str, root: Path, environment: Mapping[str, str]) -> Path | None:
     """The file the linker would load for ``name`` inside ``root``, or None."""
     for directory in _directories(root, environment):
         found = resolve(root, directory / name)
-        if found and _fits(found):
+        if found and fits(found):
             return found
     return None
 

@@ -107,6 +107,19 @@ class _Socket:
             self._made.close()
 
 
+def taskstats_socket() -> Any:
+    """Bound to the kernel's family of that name, which takes no right. Raises whatever pyroute2 does."""
+    from pyroute2.netlink.taskstats import TaskStats
+
+    stats = TaskStats()
+    try:
+        stats.bind()
+    except BaseException:
+        stats.close()
+        raise
+    return stats
+
+
 class Netlink:
     """Both sockets, as layers; each works without the other, and the recording without either."""
 
@@ -137,10 +150,7 @@ class Netlink:
 
     @staticmethod
     def _taskstats() -> Any:
-        from pyroute2.netlink.taskstats import TaskStats
-
-        stats = TaskStats()
-        stats.bind()
+        stats = taskstats_socket()
         stats.register_mask(_CPUS.read_text().strip())
         return stats
 

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
+import struct
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..errors import TraceError
+from ..uapi.ioc import IOC_READ, IOC_WRITE, ioc
 
 #: tyr is the Rust driver of the same hardware; it has the same ioctls.
 DRIVERS = frozenset({"panthor", "tyr"})
@@ -56,3 +59,15 @@ def node_at(path: str) -> Node:
         raise TraceError(f"--node {path}: not a character device")
     rdev = _kernel_dev(os.major(found.st_rdev), os.minor(found.st_rdev))
     return Node(Path(path).name, rdev, "as told by --node")
+
+
+#: struct drm_version (include/uapi/drm/drm.h), 64-bit: three numbers, length and address of three strings.
+_VERSION = struct.Struct("<3i4x6Q")
+_DRM_IOCTL_VERSION = ioc(IOC_READ | IOC_WRITE, "d", 0, _VERSION.size)
+
+
+def driver_version(descriptor: int) -> tuple[int, int]:
+    """Major and minor version of an open node's driver: of panthor, those of its uAPI. Raises OSError."""
+    answer = fcntl.ioctl(descriptor, _DRM_IOCTL_VERSION, bytes(_VERSION.size))
+    major, minor, *_ = _VERSION.unpack(answer)
+    return major, minor

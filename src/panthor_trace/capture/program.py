@@ -18,37 +18,29 @@ from ..errors import EXIT_KERNEL, EXIT_NO_BCC, TraceError
 from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
 from . import source
 from .btf import Btf, BtfError, file_offsets, hold_offsets, limit_offsets, process_offsets
-from .driver_layer import DriverLayer, kernel_symbols
+from .driver_layer import DriverLayer, kallsyms, kernel_symbols
 from .hold import HoldMaps
 from .layers import Layer
 from .nodes import Node
 from .quiet import captured_stderr
+from .tracefs import (
+    IOCTL_EVENTS,
+    MAPPING_EVENTS,
+    MESSAGE_EVENT,
+    OOM_EVENT,
+    PROCESS_EVENTS,
+    WAIT_EVENTS,
+    ensure_tracefs,
+    has_event,
+)
 from .uprobes import LibraryProbes
 
-TRACEFS = Path("/sys/kernel/tracing")
-_IOCTL_EVENTS = ("syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
-_MAPPING_EVENTS = (
-    "syscalls/sys_enter_mmap",
-    "syscalls/sys_exit_mmap",
-    "syscalls/sys_enter_munmap",
-    "syscalls/sys_exit_munmap",
-    "syscalls/sys_enter_openat",
-    "syscalls/sys_exit_openat",
-)
-_PROCESS_EVENTS = (
-    "task/task_newtask",
-    "sched/sched_process_exec",
-    "sched/sched_process_exit",
-)
-_OOM_EVENT = "oom/mark_victim"
-_WAIT_EVENTS = ("syscalls/sys_enter_wait4", "syscalls/sys_enter_waitid")
 #: Stands for the threads of a process that was running already; never counted down to none.
 _UNCOUNTED_THREADS = 1 << 30
 
-_MESSAGE_EVENT = "printk/console"
 #: The hook on the DRM path, and how many threads may be inside it before the kernel misses a return: waits
 #: for sync objects block there.
-_DRM_IOCTL = "drm_ioctl"
+DRM_IOCTL = "drm_ioctl"
 _DRM_MAXACTIVE = 1024
 
 _VULKAN_RECORD = struct.Struct("<BBHIIIQQiI7Q64s")
@@ -63,21 +55,6 @@ def stopwatch(seconds: dict[str, float], name: str) -> Iterator[None]:
         yield
     finally:
         seconds[name] = round(time.monotonic() - start, 3)
-
-
-def ensure_tracefs() -> None:
-    """Mount tracefs where nobody has yet. Raises TraceError."""
-    if (TRACEFS / "events").is_dir():
-        return
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.mount(b"tracefs", os.fsencode(TRACEFS), b"tracefs", 0, None) != 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise TraceError(
-            f"tracefs is not at {TRACEFS} and cannot be mounted ({reason}): "
-            "this kernel, or this container, does not allow tracing; run it on the host, on a kernel with "
-            "CONFIG_FTRACE and CONFIG_BPF_SYSCALL",
-            EXIT_KERNEL,
-        )
 
 
 def import_bcc() -> Any:
@@ -112,14 +89,14 @@ class Program:
         with stopwatch(self.seconds, "import"):
             self._bcc = import_bcc()
         with stopwatch(self.seconds, "symbols"):
-            symbols = kernel_symbols() if nodes else []
-        drm_path = ioctl_hook != "syscall" and any(symbol.name == _DRM_IOCTL for symbol in symbols)
+            symbols = kernel_symbols(kallsyms()) if nodes else []
+        drm_path = ioctl_hook != "syscall" and any(symbol.name == DRM_IOCTL for symbol in symbols)
         #: Where ioctls are caught: "drm" (drm_ioctl) or "syscall" (its tracepoints).
         self.ioctl_hook = "drm" if drm_path else "syscall"
         if drm_path and not self._load(nodes):
             if ioctl_hook == "drm":
                 raise TraceError(
-                    f"this kernel cannot probe {_DRM_IOCTL}: try --ioctl-hook syscall", EXIT_KERNEL
+                    f"this kernel cannot probe {DRM_IOCTL}: try --ioctl-hook syscall", EXIT_KERNEL
                 )
             self.ioctl_hook = "syscall"
         if self.ioctl_hook == "syscall":
@@ -129,8 +106,8 @@ class Program:
         self._attach_driver(nodes)
         process = self.layers["process"]
         process.live = True
-        for event in (*_PROCESS_EVENTS, _OOM_EVENT):
-            (process.probes if self._has_event(event) else process.missing).append(f"tracepoint:{event}")
+        for event in (*PROCESS_EVENTS, OOM_EVENT):
+            (process.probes if has_event(event) else process.missing).append(f"tracepoint:{event}")
 
     def _load(self, nodes: Sequence[Node]) -> bool:
         """Compile, load, fill the maps; False where the hook on the DRM path cannot be attached."""
@@ -142,12 +119,12 @@ class Program:
                 text = source.program_source(
                     offsets,
                     process=process,
-                    oom=self._has_event(_OOM_EVENT),
+                    oom=has_event(OOM_EVENT),
                     mapping=self.layers["mmap"].live,
                     drm=self.ioctl_hook == "drm",
-                    message=self._has_event(_MESSAGE_EVENT),
+                    message=has_event(MESSAGE_EVENT),
                     hold=hold,
-                    waits=all(self._has_event(event) for event in _WAIT_EVENTS),
+                    waits=all(has_event(event) for event in WAIT_EVENTS),
                 )
                 self._bpf = self._bcc.BPF(text=text, cflags=["-Wno-unused-value"])
             except Exception as error:
@@ -161,9 +138,9 @@ class Program:
         with captured_stderr():
             try:
                 self._bpf.attach_kretprobe(
-                    event=_DRM_IOCTL, fn_name="drm_ioctl_leave", maxactive=_DRM_MAXACTIVE
+                    event=DRM_IOCTL, fn_name="drm_ioctl_leave", maxactive=_DRM_MAXACTIVE
                 )
-                self._bpf.attach_kprobe(event=_DRM_IOCTL, fn_name="drm_ioctl_enter")
+                self._bpf.attach_kprobe(event=DRM_IOCTL, fn_name="drm_ioctl_enter")
             except Exception:  # bcc raises bare Exception: no kprobes, or blacklisted
                 self._bpf.cleanup()
                 return False
@@ -182,17 +159,13 @@ class Program:
                     # Loads the symbols. Later, a process would be held meanwhile: 8 s on a busy emulator.
                     self._bcc.BPF.ksym(0)
             layer.live = bool(layer.probes)
-            event = f"tracepoint:{_MESSAGE_EVENT}"
-            (layer.probes if self._has_event(_MESSAGE_EVENT) else layer.missing).append(event)
-
-    @staticmethod
-    def _has_event(event: str) -> bool:
-        return (TRACEFS / "events" / event).is_dir()
+            event = f"tracepoint:{MESSAGE_EVENT}"
+            (layer.probes if has_event(MESSAGE_EVENT) else layer.missing).append(event)
 
     def _ioctl_offsets(self) -> dict[str, int] | None:
         layer = self.layers["ioctl"]
         self.layers["mmap"].why = "it needs what the ioctl layer needs"
-        absent = [event for event in _IOCTL_EVENTS if not self._has_event(event)]
+        absent = [event for event in IOCTL_EVENTS if not has_event(event)]
         if self.ioctl_hook == "syscall" and absent:
             layer.why = "the kernel has no system-call tracepoints (CONFIG_FTRACE_SYSCALLS)"
             layer.missing = [f"tracepoint:{event}" for event in absent]
@@ -204,13 +177,13 @@ class Program:
             return None
         layer.live = True
         layer.probes = (
-            [f"kprobe:{_DRM_IOCTL}", f"kretprobe:{_DRM_IOCTL}"]
+            [f"kprobe:{DRM_IOCTL}", f"kretprobe:{DRM_IOCTL}"]
             if self.ioctl_hook == "drm"
-            else [f"tracepoint:{event}" for event in _IOCTL_EVENTS]
+            else [f"tracepoint:{event}" for event in IOCTL_EVENTS]
         )
         mapping = self.layers["mmap"]
-        mapping.live = all(self._has_event(event) for event in _MAPPING_EVENTS)
-        names = [f"tracepoint:{event}" for event in _MAPPING_EVENTS]
+        mapping.live = all(has_event(event) for event in MAPPING_EVENTS)
+        names = [f"tracepoint:{event}" for event in MAPPING_EVENTS]
         mapping.probes, mapping.missing = (names, []) if mapping.live else ([], names)
         mapping.why = "" if mapping.live else "the kernel has no tracepoints of mmap, munmap and openat"
         return offsets
@@ -291,7 +264,7 @@ class Program:
         for counter in Counter:
             values[counter] = int(table.sum(ctypes.c_int(counter)).value)
         for function, missed in self.driver.missed_returns().items():
-            which = Counter.MISSED_IOCTL if function == _DRM_IOCTL else Counter.MISSED_RETURN
+            which = Counter.MISSED_IOCTL if function == DRM_IOCTL else Counter.MISSED_RETURN
             values[which] += missed
         return values
 
