@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""``python3 -m panthor_trace``."""
+"""``python3 -m panthor_trace``, and what the installed ``panthor-trace`` starts."""
 
 from __future__ import annotations
 
 import sys
+from typing import NoReturn
 
-if __name__ == "__main__":
+
+def start() -> NoReturn:
+    """The command line; one line also where it cannot even be loaded."""
     try:
         from .cli import main
     except KeyboardInterrupt:
@@ -17,3 +20,7 @@ if __name__ == "__main__":
         sys.stderr.write("panthor-trace: the Python module click is missing: install python3-click\n")
         sys.exit(125)
     main()
+
+
+if __name__ == "__main__":
+    start()

@@ -7,11 +7,13 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem
 
 from . import __version__
+from .commands import examples
 from .commands.diff import diff
 from .commands.doctor import doctor
 from .commands.export import export
@@ -21,17 +23,45 @@ from .commands.run import run
 from .errors import DEBUG_VARIABLE, EXIT_FAILED, EXIT_INTERRUPTED, TraceError, unexpected
 from .speech import occupy_standard_streams, printable, say, unheard
 
+#: Options that are the group's, not those of ``run``.
+_OWN = ("-h", "--help", "--version")
 
-@click.group()
+
+class _Cli(click.Group):
+    """The group, with a ``run`` that may be left out, also where a shell asks what could come next."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Put it in."""
+        return super().make_context(info_name, _expand(args), parent, **extra)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Subcommands and options, those of ``run`` as well; a command by its path."""
+        if "/" in incomplete:
+            return [CompletionItem(incomplete, type="file")]
+        items = super().shell_complete(ctx, incomplete)
+        if incomplete.startswith("-"):
+            known = {item.value for item in items}
+            with click.Context(run, ctx, "run") as inner:
+                items += [item for item in run.shell_complete(inner, incomplete) if item.value not in known]
+        return items
+
+
+@click.group(
+    cls=_Cli,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "panthor-trace doctor",
+        "sudo panthor-trace -- llama-bench -m model.gguf -p 128 -ub 128",
+        "panthor-trace report DIR",
+    ),
+)
 @click.version_option(__version__, prog_name="panthor-trace")
 def cli() -> None:
     """Says why a GPU allocation failed on an Arm Mali CSF GPU: the kernel's cap, memory, or user space.
 
-    \b
-    sudo panthor-trace -- llama-bench -m model.gguf     record and report
-    sudo panthor-trace -p PID                           a process that runs already
-    panthor-trace report DIR                            report again, anywhere
-    panthor-trace diff DIR DIR                          how two runs differ
+    Before a COMMAND, or options of run, the word "run" can be left out.
 
     \b
     Exit status: the command's. Where the command was not started:
@@ -41,8 +71,8 @@ def cli() -> None:
       121  not root                       127  the command was not found
       122  bcc is not installed
     With --exit-verdict (of run and of report) the verdict instead:
-        0  clean or recovered              12  not the kernel: panvk or the program
-       10  a cap of the kernel driver      13  inconclusive
+        0  clean or recovered             12  not the kernel: panvk or the program
+       10  a cap of the kernel driver     13  inconclusive
        11  the kernel, for another reason
     """
 
@@ -53,9 +83,8 @@ for _command in (run, report, diff, export, doctor, probes):
 
 def _expand(arguments: Sequence[str]) -> list[str]:
     """Put in the ``run`` that may be left out."""
-    first = arguments[0] if arguments else "--help"
-    if first in cli.commands or first in ("--help", "--version"):
-        return list(arguments) or ["--help"]
+    if not arguments or arguments[0] in cli.commands or arguments[0] in _OWN:
+        return list(arguments)
     return ["run", *arguments]
 
 
@@ -67,7 +96,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         warnings.simplefilter(
             "ignore"
         )  # what a distribution's pandas says of its next version is for developers
-    words = _expand(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         status = cli.main(words, prog_name="panthor-trace", standalone_mode=False)
         sys.stdout.flush()

@@ -25,7 +25,7 @@ from panthor_trace.errors import TraceError
         (["report", "DIR"], ["report", "DIR"]),
         (["run", "--", "cmd"], ["run", "--", "cmd"]),
         (["--version"], ["--version"]),
-        ([], ["--help"]),
+        ([], []),
     ],
 )
 def test_run_can_be_left_out(given: list[str], meant: list[str]) -> None:

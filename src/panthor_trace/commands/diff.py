@@ -8,18 +8,22 @@ from pathlib import Path
 
 import click
 
+from . import examples
 
-@click.command()
+
+@click.command(
+    epilog=examples(
+        "panthor-trace diff ub-64 ub-128",
+        "panthor-trace diff --json mesa-old mesa-new | jq '.difference.changes'",
+    )
+)
 @click.option("--json", "as_json", is_flag=True, help="The differences as JSON.")
 @click.argument("a", type=click.Path(path_type=Path))
 @click.argument("b", type=click.Path(path_type=Path))
 def diff(as_json: bool, a: Path, b: Path) -> None:
     """Compare the traces A and B: what is bigger, new, failing or slower in B, and where they first part.
 
-    \b
     Dispatches are matched by their number: the same program, with another batch size, kernel or driver.
-        panthor-trace diff ub-64 ub-128
-        panthor-trace diff --json mesa-old mesa-new | jq '.difference.changes'
     """
     from ..analysis import analyse
     from ..compare.difference import difference

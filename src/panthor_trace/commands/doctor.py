@@ -9,8 +9,16 @@ import sys
 
 import click
 
+from . import examples
 
-@click.command()
+
+@click.command(
+    epilog=examples(
+        "panthor-trace doctor",
+        "sudo panthor-trace doctor",
+        "panthor-trace doctor --json",
+    )
+)
 @click.option("--json", "as_json", is_flag=True, help="All that was found, with every distribution's remedy.")
 def doctor(as_json: bool) -> None:
     """Check whether this machine has what panthor-trace needs, and say what to do where it has not.

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import click
 
+from . import examples
+
 #: As in SQL: a column's name, for the engines make it one.
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -28,7 +30,14 @@ def _partitions(
     return tuple(pairs)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "panthor-trace export DIR",
+        "panthor-trace export --format parquet DIR -o OUT",
+        "panthor-trace export --format perfetto DIR      # for ui.perfetto.dev",
+        "panthor-trace export --fleet LAKE --partition board=rock5b DIR1 DIR2",
+    )
+)
 @click.option(
     "--format",
     "form",
@@ -73,12 +82,7 @@ def export(
 ) -> None:
     """Write the tables of the trace in DIRECTORY, or its timeline, as files, and print their names.
 
-    \b
-    panthor-trace export DIR                             CSV, into DIR/csv
-    panthor-trace export --format parquet DIR -o OUT     Parquet
-    panthor-trace export --format perfetto DIR           a timeline for ui.perfetto.dev
-    panthor-trace export --fleet LAKE --partition board=rock5b DIR...
-                                                         many traces, one data set
+    CSV goes into DIRECTORY/csv, if not told otherwise; with --fleet many traces become one data set.
     """
     if fleet is not None:
         if output is not None or process is not None:

@@ -6,9 +6,10 @@ from __future__ import annotations
 import click
 
 from ..speech import say
+from . import examples
 
 
-@click.command()
+@click.command(epilog=examples("panthor-trace probes", "panthor-trace probes --source"))
 @click.option("--source", "show_source", is_flag=True, help="Print the C source instead of the list.")
 def probes(show_source: bool) -> None:
     """List what would be probed on this kernel."""

@@ -10,12 +10,20 @@ from pathlib import Path
 import click
 
 from ..speech import printable
+from . import examples
 
 #: Of report/formats.py, which loads pandas: named here too so that ``--help`` need not. A test compares them.
 FORMATS = ("text", "json", "html", "markdown")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "panthor-trace report panthor-trace-llama-bench-20260801-120000-4242",
+        "panthor-trace report --json DIR",
+        "panthor-trace report -v --process 4243 DIR",
+        "panthor-trace report -o verdict.txt DIR",
+    )
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), help="What the report is to be (text).")
 @click.option("--json", "as_json", is_flag=True, help="The verdict as JSON: --format json.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Where to write it.")

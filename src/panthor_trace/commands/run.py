@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import shlex
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..errors import DEBUG_VARIABLE, EXIT_NO_VERDICT, TraceError, unexpected
 from ..speech import printable, say, unheard
+from . import examples
 
 if TYPE_CHECKING:
     from ..capture.recorder import Recording
@@ -31,7 +34,26 @@ def _assignment(
     return tuple(pairs)
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+def _complete(context: click.Context, _argument: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For a shell: the command among those of PATH, as the shell would; then files."""
+    if context.params.get("command") or "/" in incomplete:
+        return [CompletionItem(incomplete, type="file")]
+    found = set()
+    for directory in os.get_exec_path():
+        with contextlib.suppress(OSError):
+            found |= {entry.name for entry in os.scandir(directory) if entry.name.startswith(incomplete)}
+    return [CompletionItem(name) for name in sorted(found)]
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "sudo panthor-trace -- llama-bench -m model.gguf -p 128 -ub 128",
+        "sudo panthor-trace -o trace --exit-verdict -- ./program",
+        "sudo panthor-trace --env GGML_VK_VISIBLE_DEVICES=0 -- llama-cli -m m.gguf",
+        "sudo panthor-trace -p 4242",
+    ),
+)
 @click.option("-o", "--output", metavar="DIR", help="Trace directory; must not exist yet.")
 @click.option("--user", metavar="NAME", help="Run the command as this user (default: who ran sudo).")
 @click.option("--no-drop", is_flag=True, help="Run the command as root.")
@@ -63,7 +85,7 @@ def _assignment(
 @click.option(
     "--no-hold", is_flag=True, help="Don't stop a process at its first failures to read its state then."
 )
-@click.argument("command", nargs=-1)
+@click.argument("command", nargs=-1, shell_complete=_complete)
 def run(
     output: str | None,
     user: str | None,

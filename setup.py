@@ -1,0 +1,9 @@
+# SPDX-License-Identifier: MIT
+"""What pyproject.toml cannot say: bpf/, which is no Python, becomes part of the package (capture/source.py)."""
+
+from setuptools import find_packages, setup
+
+setup(
+    packages=[*find_packages("src"), "panthor_trace.bpf"],
+    package_dir={"": "src", "panthor_trace.bpf": "bpf"},
+)
