@@ -20,7 +20,7 @@ from .conftest import BoardRun
 BENCH = "llama-bench -m /models/wide.gguf -p 64 -n 0 -ub 64 -r 1"
 REPOSITORY = Path(__file__).parents[2]
 SCENARIOS = ("mmap-map-count", "mmap-address-space", "bo-mmap-refused")
-#: The root was made by extraction: dpkg has to be told what is in it before it can see that nothing is missing.
+#: The root was made by extraction: dpkg has to be told what is in it to see that nothing is missing.
 INSTALL = """
 (
     set -e
@@ -138,7 +138,7 @@ def test_processes_were_accounted_and_device_events_recorded(traces: Path) -> No
 
 
 def test_debian_package_installs_records_and_goes(traces: Path) -> None:
-    """By the Python modules of Debian alone, where no source tree is in sight; dpkg checks the dependencies."""
+    """By Debian's Python modules alone, no source tree in sight; dpkg checks what it depends on."""
     log = (traces / "install.log").read_text()
     assert (traces / "installed").read_text() == "0\n", log
     assert f"panthor-trace, version {__version__}\n" in log
