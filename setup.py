@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What pyproject.toml cannot say: bpf/, which is no Python, becomes part of the package (capture/source.py)."""
+"""What pyproject.toml cannot say: bpf/, which is no Python, goes into the package (capture/source.py)."""
 
 from setuptools import find_packages, setup
 
