@@ -28,7 +28,9 @@ _SEE_ALSO = "sudo(8), strace(1), bpftrace(8), vulkaninfo(1)"
 def escaped(text: str) -> str:
     """Plain text as roff shows it unchanged."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
-    return re.sub(r"^([.'])", r"\\&\1", text, flags=re.M)
+    text = re.sub(r"^([.'])", r"\\&\1", text, flags=re.M)
+    # What is not ASCII by its number: without a preprocessor, roff reads Latin-1.
+    return re.sub(r"[^\x00-\x7f]", lambda found: f"\\[u{ord(found[0]):04X}]", text)
 
 
 def _paragraphs(text: str) -> Iterator[str]:

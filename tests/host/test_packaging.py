@@ -116,7 +116,7 @@ def test_manual_page_is_clean_and_has_every_command(made: dict[str, Path], tmp_p
     unpacked = ["gzip", "-dc", root / "usr/share/man/man1/panthor-trace.1.gz"]
     page = subprocess.run(unpacked, capture_output=True, check=True).stdout
     done = subprocess.run(
-        ["groff", "-man", "-Tascii", "-ww", "-P-cbou"], input=page, capture_output=True, check=True
+        ["groff", "-man", "-Tutf8", "-ww", "-P-cbou"], input=page, capture_output=True, check=True
     )
     assert done.stderr == b""
     shown = done.stdout.decode()

@@ -43,7 +43,7 @@ def test_help_has_examples_that_can_be_typed(
     lines = [line.strip() for line in text.partition("Examples:\n")[2].splitlines() if line.strip()]
     assert lines
     for line in lines:
-        words = shlex.split(line.removeprefix("sudo ").partition(" | ")[0])
+        words = shlex.split(line.removeprefix("sudo ").partition(" | ")[0], comments=True)
         assert words[0] == "panthor-trace"
         # Parsed, not run: of the paths they name, none is here.
         with cli.cli.make_context("panthor-trace", words[1:]) as context:
