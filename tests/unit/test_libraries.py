@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from panthor_trace.capture.libraries import _MACHINES, VULKAN, find_library, resolve
+from panthor_trace.capture.libraries import MACHINES, VULKAN, find_library, resolve
 
-NATIVE = _MACHINES[platform.machine()]
+NATIVE = MACHINES[platform.machine()]
 FOREIGN = 8  # MIPS
 
 
