@@ -20,6 +20,7 @@ from .commands.export import export
 from .commands.probes import probes
 from .commands.report import report
 from .commands.run import run
+from .commands.sweep import sweep
 from .errors import DEBUG_VARIABLE, EXIT_FAILED, EXIT_INTERRUPTED, TraceError, unexpected
 from .speech import occupy_standard_streams, printable, say, unheard
 
@@ -77,7 +78,7 @@ def cli() -> None:
     """
 
 
-for _command in (run, report, diff, export, doctor, probes):
+for _command in (run, report, diff, sweep, export, doctor, probes):
     cli.add_command(_command)
 
 

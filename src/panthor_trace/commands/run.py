@@ -126,7 +126,7 @@ def run(
     sys.exit(status if exit_verdict else recording.exit_code)
 
 
-def _rehearse() -> None:
+def rehearse() -> None:
     """Report on nothing, to load all that a report needs while we may: the user may not be able to.
 
     pandas and rich load parts of themselves when those are first used, perhaps from root's home.
@@ -149,7 +149,7 @@ def _report(recording: Recording, *, csv: bool) -> int:
     for warning in recording.warnings:
         say(warning)
     if recording.owner:
-        _rehearse()
+        rehearse()
         recording.owner.become()
     from ..analysis import analyse
     from ..export.csv import export_csv

@@ -44,7 +44,8 @@ def _made_bytes(analysis: Analysis) -> int:
     return int(bos.loc[answered(bos["ret"]), "size"].sum())
 
 
-def _duration(analysis: Analysis) -> int | None:
+def duration(analysis: Analysis) -> int | None:
+    """From the start of the recording until its end; None where it never ended."""
     trace = analysis.trace
     end, start = (trace.end or {}).get("ended_monotonic_ns"), trace.meta.get("started_monotonic_ns")
     return None if end is None or start is None else int(end) - int(start)
@@ -83,7 +84,7 @@ MEASURES: tuple[Measure, ...] = (
     Measure("Vulkan calls", "", lambda run: len(run.tables.vulkan)),
     Measure("requests to panthor", "", lambda run: len(run.tables.ioctls)),
     Measure("failures", "", lambda run: len(run.tables.failures)),
-    Measure("whole run", "ns", _duration),
+    Measure("whole run", "ns", duration),
     Measure("waiting for the GPU", "ns", _waited),
     Measure("in BO_CREATE", "ns", _in_requests("BO_CREATE")),
     Measure("in VM_BIND", "ns", _in_requests("VM_BIND")),
