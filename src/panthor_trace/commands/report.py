@@ -22,6 +22,7 @@ FORMATS = ("text", "json", "html", "markdown")
         "panthor-trace report --json DIR",
         "panthor-trace report -v --process 4243 DIR",
         "panthor-trace report -o verdict.txt DIR",
+        "panthor-trace report --format markdown -o bug.md DIR",
     )
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="What the report is to be (text).")

@@ -34,8 +34,8 @@ def _sets(_context: click.Context, _option: click.Parameter, given: tuple[str, .
 @click.command(
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
-        "sudo panthor-trace sweep --set ub=64,72,128 -- llama-bench -m model.gguf -ub {ub}",
-        "sudo panthor-trace sweep --set ub=64,512 --bisect -- llama-bench -m model.gguf -ub {ub}",
+        "sudo panthor-trace sweep --set ub=64,72,128 -- llama-bench -m a.gguf -ub {ub}",
+        "sudo panthor-trace sweep --bisect --set c=512,65536 -- llama-cli -m a.gguf -c {c}",
     ),
 )
 @click.option(
@@ -67,7 +67,7 @@ def sweep(
     The traces are in DIR (panthor-trace-sweep-COMMAND), one a value, beside a .log with what the command
     printed. The same sweep again runs only what is not there. The command has no standard input.
     """
-    from ..sweep.plan import Ceiling, Template, Values, combinations, halvings, numbers, until_failure
+    from ..sweep.plan import Ceiling, Template, Values, combinations, halvings, label, numbers, until_failure
     from ..sweep.plan import bisect as search
     from ..sweep.runner import Interrupted, Sweep
 
@@ -95,7 +95,8 @@ def sweep(
         def fails(values: Values) -> bool:
             key = " ".join(values.values())
             if key not in done:
-                bar.update(0, ", ".join(f"{one}={value}" for one, value in values.items()))
+                bar.current_item = label(values)
+                bar.render_progress()
                 done[key] = values, work.outcome(values)
                 bar.update(1)
             return bool(done[key][1].failed)
