@@ -79,3 +79,29 @@ def test_a_directory_that_is_not_there_is_one_line(
     path = tmp_path / "nowhere" / "report"
     assert report("-o", path, trace) == 125
     assert capsys.readouterr().err == f"panthor-trace: cannot write {path}: No such file or directory\n"
+
+
+@pytest.mark.parametrize("form", ["text", "json", "html"])
+def test_a_comparison_in_a_file_is_what_would_be_printed(
+    form: str, trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def diff(*more: str) -> str:
+        with pytest.raises(SystemExit) as ended:
+            cli.main(["diff", "--format", form, *more, str(trace), str(trace)])
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    printed = diff()
+    assert diff("-o", str(tmp_path / "diff")) == ""
+    assert (tmp_path / "diff").read_text() == printed
+
+
+@pytest.mark.parametrize("command", ["report", "diff"])
+def test_a_page_is_not_printed_on_a_terminal(
+    command: str, trace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([command, "--format", "html", *[str(trace)] * (2 if command == "diff" else 1)])
+    assert ended.value.code == 2
+    assert "-o FILE" in capsys.readouterr().err

@@ -14,14 +14,17 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from panthor_trace.analysis import Analysis
+from panthor_trace.compare.difference import difference
 from panthor_trace.errors import TraceError
 from panthor_trace.model import build
+from panthor_trace.report.comparison_html import comparison_page
 from panthor_trace.report.html import page
 from panthor_trace.trace.reader import Trace
 from panthor_trace.verdict import judge
 
 from .stories import STORIES, Story
 from .synthetic import SyntheticTrace
+from .test_difference import run_of
 from .test_report import refused
 
 CHROMIUM = shutil.which("chromium-headless-shell") or shutil.which("chromium")
@@ -98,7 +101,7 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
-def opened(browser: Browser, path: Path) -> tuple[Page, list[str]]:
+def opened(browser: Browser, path: Path, pictures: int = 4) -> tuple[Page, list[str]]:
     """The page, and a list that whatever it asks for, complains of or is forbidden is added to."""
     shown = browser.new_page(viewport={"width": 1280, "height": 844}, color_scheme="light")
     events: list[str] = []
@@ -108,7 +111,7 @@ def opened(browser: Browser, path: Path) -> tuple[Page, list[str]]:
     shown.on("pageerror", lambda error: events.append(str(error)))
     shown.on("dialog", lambda dialog: events.append(dialog.message))
     shown.goto(path.as_uri())
-    shown.wait_for_function("document.querySelectorAll('.legend').length === 4")
+    shown.wait_for_function(f"document.querySelectorAll('.legend').length === {pictures}")
     return shown, events
 
 
@@ -162,6 +165,20 @@ def test_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     desk.wait_for_function(f"document.querySelector('.xtitle').style.fill === '{dark}'")
     assert desk.evaluate("getComputedStyle(document.body).backgroundColor") != light
     assert desk.evaluate("document.documentElement.scrollWidth") == 390
+
+
+def test_two_runs_on_one_page(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "diff.html"
+    runs = run_of(64), run_of(128, refused=True)
+    path.write_text(comparison_page(*runs, difference(*runs)))
+    shown, events = opened(browser, path, pictures=3)
+    assert events == []
+    assert shown.locator(".figure .main-svg").count() >= 3
+    assert shown.inner_text("h1").startswith("clean in A, kernel-memory in B")
+    legends = shown.locator(".legend button").all_inner_texts()
+    assert {"A, process 164", "B, process 228", "A: descriptors", "B: descriptors", "failures"} <= set(
+        legends
+    )
 
 
 def test_names_are_only_ever_text(browser: Browser, tmp_path: Path) -> None:

@@ -16,6 +16,12 @@ from . import examples
 FORMATS = ("text", "json", "html", "markdown")
 
 
+def refuse_on_terminal(form: str, output: Path | None) -> None:
+    """Raise UsageError where a page of megabytes would be printed on a terminal."""
+    if form == "html" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a page is nothing for a terminal: give it a file, -o FILE")
+
+
 @click.command(
     epilog=examples(
         "panthor-trace report panthor-trace-llama-bench-20260801-120000-4242",
@@ -23,6 +29,7 @@ FORMATS = ("text", "json", "html", "markdown")
         "panthor-trace report -v --process 4243 DIR",
         "panthor-trace report -o verdict.txt DIR",
         "panthor-trace report --format markdown -o bug.md DIR",
+        "panthor-trace report --format html -o report.html DIR",
     )
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), help="What the report is to be (text).")
@@ -54,8 +61,7 @@ def report(
     form = "json" if as_json else form or "text"
     if keep_paths and form != "markdown":
         raise click.UsageError("--keep-paths is for --format markdown: no other form takes paths out")
-    if form == "html" and output is None and sys.stdout.isatty():
-        raise click.UsageError("a page is nothing for a terminal: give it a file, -o FILE")
+    refuse_on_terminal(form, output)
 
     from ..analysis import analyse
     from ..export.files import write_output

@@ -32,6 +32,8 @@ _STROKES: dict[str, dict[str, Any]] = {
     series.MAPPED: {"width": 1.5},
     series.HEAP_CHUNKS: {"width": 2},
 }
+#: Of the second of two runs: a ring round what the first has in the same place.
+_SYMBOLS = {"B": "circle-open"}
 _OTHERS: dict[str, Any] = {"width": 1, "dash": "dot"}
 #: A request this much larger than all there was would leave no room for the rest.
 _TOO_LARGE = 4
@@ -72,6 +74,10 @@ def _scaled(amounts: Iterable[int], unit: int) -> list[float]:
     return [round(amount / unit, 3) for amount in amounts]
 
 
+def _stroke(name: str) -> dict[str, Any]:
+    return _STROKES.get(name, _OTHERS if name.startswith("process ") else {})
+
+
 def _over_time(unit: str) -> dict[str, Any]:
     return {
         "xaxis": {"title": {"text": "seconds since the recording began"}, "hoverformat": ".6f"},
@@ -91,7 +97,7 @@ def memory(lines: Sequence[Line], failures: Sequence[Mark], dispatches: Sequence
             "meta": _entry(line.name, colour),
             "x": line.seconds,
             "y": _scaled(line.amounts, unit),
-            "line": {"shape": "hv", "color": colour, **_STROKES.get(line.name, _OTHERS)},
+            "line": {"shape": "hv", "color": colour, **_stroke(line.name)},
             "hovertemplate": f"%{{y:,.3~f}} {name} at %{{x:.6f}} s",
         }
         for line, colour in zip(lines, _COLOURS, strict=False)
@@ -107,6 +113,32 @@ def memory(lines: Sequence[Line], failures: Sequence[Mark], dispatches: Sequence
     if refused:
         traces.append(_asked(refused, unit))
     return {"data": traces, "layout": _over_time(name)}
+
+
+def by_number(lines: Sequence[Line]) -> Figure:
+    """Amounts by the number of the dispatch, which stands where a line has its time."""
+    name, unit = _unit(amount for line in lines for amount in line.amounts)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": said(line.name),
+            "meta": _entry(line.name, colour),
+            "x": line.seconds,
+            "y": _scaled(line.amounts, unit),
+            "line": {"shape": "hv", "color": colour},
+            "hovertemplate": f"%{{y:,.3~f}} {name} by dispatch %{{x}}",
+        }
+        for line, colour in zip(lines, _COLOURS, strict=False)
+    ]
+    return {
+        "data": traces,
+        "layout": {
+            "xaxis": {"title": {"text": "dispatch"}},
+            "yaxis": {"title": {"text": name}, "rangemode": "tozero"},
+            "hovermode": "closest",
+        },
+    }
 
 
 def _marks(
@@ -181,29 +213,29 @@ def workgroups(points: Sequence[DispatchPoint], palette: Palette) -> Figure:
     """Bytes a dispatch took against its workgroups, both logarithmic: a straight line is proportional."""
     sizes = [point.size for point in points if point.size]
     floor = max(min(sizes, default=4096) // _BELOW, 1)
-    by_pool: dict[str, list[DispatchPoint]] = {}
+    by_pool: dict[tuple[str, str], list[DispatchPoint]] = {}
     for point in points:
-        by_pool.setdefault(point.pool, []).append(point)
+        by_pool.setdefault((point.run, point.pool), []).append(point)
     traces = [
         {
             "type": "scatter",
             "mode": "markers",
-            "name": said(pool) or "took none",
-            "meta": _entry(pool or "took none", palette.of(pool)),
+            "name": said(_whose(run, pool or "took none")),
+            "meta": _entry(_whose(run, pool or "took none"), palette.of(pool)),
             "x": [max(point.workgroups, 1) for point in own],
             "y": [point.size or floor for point in own],
             "marker": {
                 "size": [min(9 + point.count.bit_length(), 20) for point in own],
                 "color": [FAILURE if point.refused else palette.of(pool) for point in own],
-                "symbol": ["x" if point.refused else "circle" for point in own],
+                "symbol": ["x" if point.refused else _SYMBOLS.get(run, "circle") for point in own],
                 "opacity": 0.85,
-                "line": {"width": 0},
+                "line": {"width": 2 if run in _SYMBOLS else 0},
             },
             "hovertext": [_point_text(point) for point in own],
             "hoverinfo": "text",
             "customdata": [f"dispatch-{point.row}" for point in own],
         }
-        for pool, own in by_pool.items()
+        for (run, pool), own in by_pool.items()
     ]
     axis = {"type": "log", "showexponent": "all"}
     counts = _powers(1, max((point.workgroups for point in points), default=1))
@@ -220,8 +252,12 @@ def workgroups(points: Sequence[DispatchPoint], palette: Palette) -> Figure:
     }  # fmt: skip
 
 
+def _whose(run: str, words: str) -> str:
+    return f"{run}: {words}" if run else words
+
+
 def _point_text(point: DispatchPoint) -> str:
-    alike = f"{point.count} dispatches, the first: " if point.count > 1 else "dispatch "
+    alike = _whose(point.run, f"{point.count} dispatches, the first: " if point.count > 1 else "dispatch ")
     refused = ", refused" if point.refused else ""
     took = f"{wording.size(point.size)} of {said(point.pool)}" if point.size else "took no buffer"
     return f"{alike}{point.number}<br>{point.shape} workgroups<br>{took}{refused}"

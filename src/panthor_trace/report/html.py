@@ -1,49 +1,33 @@
 # SPDX-License-Identifier: MIT
-"""The report as one page that needs nothing else: no network, no second file.
-
-Whatever a trace says is text: jinja2 escapes it, the figures' labels are escaped for plotly.js, and the
-page's policy runs the two scripts it has by their hashes and no other.
-"""
+"""The report as a page with pictures, and with tables that lead to one another."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import shlex
 from collections.abc import Iterator
-from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from .. import __version__
 from ..analysis import Analysis
-from ..export.optional import optional
-from ..speech import printable
 from ..verdict import CapUse, Verdict, wording
 from . import content, figures, rows, series, spaces
 from .environment import environment
-
-if TYPE_CHECKING:
-    import jinja2
+from .pages import Picture, rendered
 
 #: A limit is shown as reached from this share of it on.
 _NEARLY = 0.95
-_PAGE = resources.files(__package__) / "page"
 
 
 def page(analysis: Analysis) -> str:
     """The report as HTML. Raises TraceError where what it needs is not installed."""
-    templates, plotly = _libraries()
-    from markupsafe import Markup  # jinja2's own
-
     about = series.subject(analysis.tables, analysis.verdict, analysis.trace.meta)
     drawn = list(_figures(analysis, about))
     listed = rows.listings(analysis.tables, about)
-    data = json.dumps({figure["name"]: figure["figure"] for figure in drawn}, separators=(",", ":"))
-    scripts = [plotly, (_PAGE / "report.js").read_text()]
     verdict, meta = analysis.verdict, analysis.trace.meta
-    return templates.from_string((_PAGE / "report.html.j2").read_text()).render(
-        answer=content.answer(verdict),
+    return rendered(
+        "report.html.j2",
+        content.answer(verdict),
+        analysis.trace.path.name if analysis.trace.path else "a trace",
+        drawn,
         cap=verdict.kernel_cap.value,
         verdict=verdict,
         command=shlex.join(str(word) for word in meta.get("command", ())),
@@ -55,46 +39,11 @@ def page(analysis: Analysis) -> str:
         gaps=list(content.gaps(verdict)),
         recording=list(content.recording(verdict, analysis.tables, meta)),
         caps=_caps(verdict),
-        figures=drawn,
         listings=listed,
         shown={row.name for listing in listed for row in listing.rows},
         contents=[("limits", "limits")] * bool(verdict.caps)
         + [(figure["name"], figure["short"]) for figure in drawn]
         + [(listing.name, listing.title.lower()) for listing in listed],
-        trace=analysis.trace.path.name if analysis.trace.path else "a trace",
-        version=__version__,
-        policy=_policy(scripts),
-        style=Markup((_PAGE / "report.css").read_text()),
-        # Inside a script element only its end would mean anything.
-        data=Markup(data.replace("<", "\\u003c")),
-        scripts=[Markup(script) for script in scripts],
-    )
-
-
-def _libraries() -> tuple[jinja2.Environment, str]:
-    with optional():
-        import jinja2
-        from plotly.offline import get_plotlyjs
-    templates = jinja2.Environment(
-        autoescape=True, finalize=_printable, undefined=jinja2.StrictUndefined, trim_blocks=True
-    )
-    return templates, get_plotlyjs()
-
-
-def _printable(value: object) -> object:
-    """Text of a trace without what would steer a reader's eye, as on a terminal; our own markup as it is."""
-    return printable(value) if type(value) is str else value
-
-
-def _policy(scripts: list[str]) -> str:
-    """Nothing is fetched or sent, only ``scripts`` run. plotly.js sets styles and makes pictures."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-    )
-    return (
-        f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src data: blob:; "
-        "base-uri 'none'; form-action 'none'"
     )
 
 
@@ -122,7 +71,7 @@ def _bar(use: CapUse, cells: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _figures(analysis: Analysis, about: series.Subject) -> Iterator[dict[str, Any]]:
+def _figures(analysis: Analysis, about: series.Subject) -> Iterator[Picture]:
     """The pictures that there is anything to draw in."""
     tables = analysis.tables
     failures = series.failure_marks(tables, about)

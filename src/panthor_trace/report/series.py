@@ -57,7 +57,10 @@ class Mark:
 
 @dataclass(frozen=True)
 class DispatchPoint:
-    """Dispatches of as many workgroups that took as many bytes of the same pool; ``row`` is the first."""
+    """Dispatches of as many workgroups that took as many bytes of the same pool; ``row`` is the first.
+
+    ``run`` tells two runs apart.
+    """
 
     workgroups: int
     size: int
@@ -67,6 +70,7 @@ class DispatchPoint:
     number: int
     shape: str
     row: int
+    run: str = ""
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,18 @@ def _console(file: TextIO) -> Console:
 
 def text(verdict: Verdict, tables: Tables, meta: Mapping[str, Any]) -> str:
     """The report as plain text of 80 columns."""
+    return _plain(_parts(verdict, tables, meta))
+
+
+def parts_text(parts: Iterable[Part]) -> str:
+    """Any lines, sections and tables as plain text of 80 columns."""
+    return _plain(drawn for part in parts for drawn in _drawn(part))
+
+
+def _plain(drawn: Iterable[RenderableType]) -> str:
     file = StringIO()
     console = Console(file=file, width=WIDTH, no_color=True, highlight=False, markup=False, emoji=False)
-    _print(console, _parts(verdict, tables, meta))
+    _print(console, drawn)
     return file.getvalue()
 
 
