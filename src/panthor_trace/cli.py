@@ -25,7 +25,7 @@ from .errors import DEBUG_VARIABLE, EXIT_FAILED, EXIT_INTERRUPTED, TraceError, u
 from .speech import occupy_standard_streams, printable, say, unheard
 
 #: Options that are the group's, not those of ``run``.
-_OWN = ("-h", "--help", "--version")
+_OWN = ("-h", "--help", "-V", "--version")
 
 
 class _Cli(click.Group):
@@ -58,7 +58,7 @@ class _Cli(click.Group):
         "panthor-trace report DIR",
     ),
 )
-@click.version_option(__version__, prog_name="panthor-trace")
+@click.version_option(__version__, "-V", "--version", prog_name="panthor-trace")
 def cli() -> None:
     """Says why a GPU allocation failed on an Arm Mali CSF GPU: the kernel's cap, memory, or user space.
 

@@ -78,6 +78,22 @@ def test_without_root_it_sees_nearly_as_much(as_root: subprocess.CompletedProces
     assert different <= {"lockdown", "events", "bpf", "node", "uapi"}
 
 
+def test_probes_are_those_a_recording_puts(as_root: subprocess.CompletedProcess[str], tmp_path: Path) -> None:
+    """As far as this machine has libraries and a driver to probe."""
+    rows = json.loads(run(*tracer("probes", "--json")).stdout)
+    listed = {row["probe"] for row in rows if row["present"]}
+    assert run(*tracer("probes")).stdout.split() == [row["probe"] for row in rows if row["present"]]
+    assert trace(tmp_path / "trace", "--no-csv", "--", "true").returncode == 0
+    layers = json.loads((tmp_path / "trace/meta.json").read_text())["layers"]
+    put = {probe.split()[0] for layer in layers.values() for probe in layer["probes"]}
+    assert {probe for probe in put if probe.startswith("tracepoint:")} <= listed
+    assert "tracepoint:task/task_newtask" in listed
+    for layer in ("vulkan", "exception"):
+        assert any(row["layer"] == layer and row["present"] for row in rows) == layers[layer]["live"]
+    without = run(*NOBODY, "/usr/bin/python3", "-m", "panthor_trace", "probes", PYTHONDONTWRITEBYTECODE="1")
+    assert set(without.stdout.split()) >= listed
+
+
 def machine_state() -> dict[str, Any]:
     """What a check could have changed of the machine."""
     return {

@@ -43,6 +43,7 @@ cd /tmp
 cat /proc/mounts > before
 python3 -m panthor_trace doctor --json > /share/doctor.json
 echo $? > /share/doctor.status
+python3 -m panthor_trace probes --json > /share/probes.json
 setpriv --reuid=user --regid=user --clear-groups -- python3 -m panthor_trace doctor > /share/doctor.user
 echo $? >> /share/doctor.status
 cmp before /proc/mounts > /share/doctor.changed 2>&1
@@ -225,6 +226,9 @@ def test_doctor_says_ready_and_what_a_recording_then_had(run: Callable[[str], Ru
     layers = run("roomy").analysis.trace.meta["layers"]
     probed = [probe.split()[0] for probe in layers["driver"]["probes"] if not probe.startswith("tracepoint:")]
     assert facts["functions"]["present"] == probed
+    rows = json.loads((share / "probes.json").read_text())
+    listed = {row["probe"].split(":")[1] for row in rows if row["present"]}
+    assert set(probed) <= listed
     assert all(layer["live"] for layer in layers.values())
     assert [row["mesa"] for row in facts["icd"]["icds"]] != [None]
 

@@ -118,7 +118,7 @@ def test_user_options_that_contradict(options: tuple[str, ...], capsys: pytest.C
 def test_nothing_during_the_report_costs_the_commands_status(
     error: BaseException, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(_recording: recorder.Recording, *, csv: bool) -> int:
+    def fail(_recording: recorder.Recording, *, csv: bool, verbose: bool) -> int:
         raise error
 
     monkeypatch.delenv(cli.DEBUG_VARIABLE, raising=False)
@@ -136,7 +136,7 @@ def test_unknown_user_is_said() -> None:
 def test_a_report_that_fails_leaves_the_commands_exit_status(
     error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fail(_directory: Path, *, csv: bool) -> int:
+    def fail(_directory: Path, *, csv: bool, verbose: bool) -> int:
         raise error
 
     monkeypatch.delenv(cli.DEBUG_VARIABLE, raising=False)

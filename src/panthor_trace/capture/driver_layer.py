@@ -24,8 +24,9 @@ _PROFILE = Path("/sys/kernel/tracing/kprobe_profile")
 _MAXACTIVE = 64
 _STACK_RECORD = struct.Struct(f"<BBHIIIQQII{STACK_TEXT_BYTES}s")
 
-#: Besides the table's: the hook of the ioctl layer.
-_HOOKS = (Function("drm_ioctl", "drm_ioctl.c", "every ioctl of a DRM node"),)
+#: The hook of the ioctl layer on the DRM path; besides the table's.
+DRM_IOCTL = "drm_ioctl"
+_HOOKS = (Function(DRM_IOCTL, "drm_ioctl.c", "every ioctl of a DRM node"),)
 
 
 def kallsyms() -> bytes:

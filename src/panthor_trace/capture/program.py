@@ -18,7 +18,7 @@ from ..errors import EXIT_KERNEL, EXIT_NO_BCC, TraceError
 from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
 from . import source
 from .btf import Btf, BtfError, file_offsets, hold_offsets, limit_offsets, process_offsets
-from .driver_layer import DriverLayer, kallsyms, kernel_symbols
+from .driver_layer import DRM_IOCTL, DriverLayer, kallsyms, kernel_symbols
 from .hold import HoldMaps
 from .layers import Layer
 from .nodes import Node
@@ -40,7 +40,6 @@ _UNCOUNTED_THREADS = 1 << 30
 
 #: The hook on the DRM path, and how many threads may be inside it before the kernel misses a return: waits
 #: for sync objects block there.
-DRM_IOCTL = "drm_ioctl"
 _DRM_MAXACTIVE = 1024
 
 _VULKAN_RECORD = struct.Struct("<BBHIIIQQiI7Q64s")

@@ -10,6 +10,7 @@ from pathlib import Path
 from ..errors import EXIT_KERNEL, TraceError
 
 TRACEFS = Path("/sys/kernel/tracing")
+_PROBE_KINDS = Path("/sys/bus/event_source/devices")
 IOCTL_EVENTS = ("syscalls/sys_enter_ioctl", "syscalls/sys_exit_ioctl")
 MAPPING_EVENTS = (
     "syscalls/sys_enter_mmap",
@@ -50,6 +51,11 @@ def ensure_tracefs() -> None:
             "CONFIG_FTRACE and CONFIG_BPF_SYSCALL",
             EXIT_KERNEL,
         )
+
+
+def has_probes(kind: str) -> bool:
+    """Whether the kernel has "kprobe" or "uprobe" for perf events, as bcc makes them. Anybody may look."""
+    return (_PROBE_KINDS / kind).exists()
 
 
 def has_event(event: str) -> bool:

@@ -60,6 +60,7 @@ def _complete(context: click.Context, _argument: click.Parameter, incomplete: st
 @click.option(
     "--env", multiple=True, metavar="NAME=VALUE", callback=_assignment, help="Set a variable for the command."
 )
+@click.option("-v", "--verbose", is_flag=True, help="Report also every failure with its user stack.")
 @click.option("--no-csv", is_flag=True, help="Don't write the tables as CSV.")
 @click.option(
     "--exit-verdict",
@@ -91,6 +92,7 @@ def run(
     user: str | None,
     no_drop: bool,
     env: tuple[tuple[str, str], ...],
+    verbose: bool,
     no_csv: bool,
     exit_verdict: bool,
     root: Path,
@@ -114,7 +116,7 @@ def run(
     recording = record(options, say)
     status = EXIT_NO_VERDICT
     try:
-        status = _report(recording, csv=not no_csv)
+        status = _report(recording, csv=not no_csv, verbose=verbose)
     except TraceError as error:
         say(str(error))
     except KeyboardInterrupt:
@@ -134,6 +136,7 @@ def rehearse() -> None:
     from .. import analysis  # noqa: F401
     from ..export import csv  # noqa: F401
     from ..model import build
+    from ..report import stacks  # noqa: F401
     from ..report.terminal import text
     from ..trace.reader import Trace
     from ..verdict import judge
@@ -144,7 +147,7 @@ def rehearse() -> None:
         table.to_csv(io.StringIO(), index=False)
 
 
-def _report(recording: Recording, *, csv: bool) -> int:
+def _report(recording: Recording, *, csv: bool, verbose: bool) -> int:
     """Show the verdict and write the tables, as the user who ran sudo; returns the verdict's exit status."""
     for warning in recording.warnings:
         say(warning)
@@ -153,6 +156,7 @@ def _report(recording: Recording, *, csv: bool) -> int:
         recording.owner.become()
     from ..analysis import analyse
     from ..export.csv import export_csv
+    from ..report.stacks import show_stacks
     from ..report.terminal import show
     from ..verdict import EXIT_STATUS
 
@@ -160,6 +164,8 @@ def _report(recording: Recording, *, csv: bool) -> int:
     analysis = analyse(directory)
     with unheard():
         show(analysis.verdict, analysis.tables, analysis.trace.meta, err=True)
+        if verbose:
+            show_stacks(analysis.tables, err=True)
     if csv:
         try:
             export_csv(analysis.tables, directory / "csv")

@@ -19,6 +19,7 @@ from ..capture.tracefs import (
     TRACEFS,
     WAIT_EVENTS,
     has_event,
+    has_probes,
     tracefs_is_there,
 )
 from .check import Finding, State
@@ -26,8 +27,6 @@ from .machine import Machine, first_line
 
 _UNPRIVILEGED_BPF = Path("/proc/sys/kernel/unprivileged_bpf_disabled")
 _LOCKDOWN = Path("/sys/kernel/security/lockdown")
-#: Where the kernel shows the kinds of probes that perf events can make (and with them, bcc).
-_PROBE_KINDS = Path("/sys/bus/event_source/devices")
 _KPROBES_ENABLED = Path("/sys/kernel/debug/kprobes/enabled")
 
 #: What each set of offsets is for: without the first, nothing of the GPU can be seen.
@@ -139,7 +138,7 @@ def types(_machine: Machine) -> Finding:
 
 def kprobes(machine: Machine) -> Finding:
     """The kind of probe, and two switches that leave probes in place but silent, or refuse them."""
-    if not (_PROBE_KINDS / "kprobe").exists():
+    if not has_probes("kprobe"):
         return Finding(State.DEGRADED, "the kernel has none (CONFIG_KPROBE_EVENTS)", "kernel-kprobes")
     if first_line("/proc/sys/kernel/ftrace_enabled") == "0":
         return Finding(State.DEGRADED, "kernel.ftrace_enabled is 0", "ftrace-enabled")
@@ -150,7 +149,7 @@ def kprobes(machine: Machine) -> Finding:
 
 def uprobes(_machine: Machine) -> Finding:
     """As kprobes, on user space."""
-    if (_PROBE_KINDS / "uprobe").exists():
+    if has_probes("uprobe"):
         return Finding(State.OK, "the kernel has them")
     return Finding(State.DEGRADED, "the kernel has none (CONFIG_UPROBE_EVENTS)", "kernel-uprobes")
 

@@ -13,10 +13,10 @@ from ..model.stacks import describe
 from ..speech import printable
 
 
-def show_stacks(tables: Tables) -> None:
-    """Print the user stack of every failure that has one."""
+def show_stacks(tables: Tables, *, err: bool = False) -> None:
+    """Print the user stack of every failure that has one, to standard output or error."""
     for line in stack_lines(tables):
-        click.echo(printable(line))
+        click.echo(printable(line), err=err)
 
 
 def stack_lines(tables: Tables, most: int | None = None) -> Iterator[str]:
