@@ -3,17 +3,40 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from board import roots
+from panthor_trace import __version__
 from panthor_trace.analysis import Analysis, analyse
 from panthor_trace.verdict import Cause
 
 from .conftest import BoardRun
 
 BENCH = "llama-bench -m /models/wide.gguf -p 64 -n 0 -ub 64 -r 1"
+REPOSITORY = Path(__file__).parents[2]
 SCENARIOS = ("mmap-map-count", "mmap-address-space", "bo-mmap-refused")
+#: The root was made by extraction: dpkg has to be told what is in it to see that nothing is missing.
+INSTALL = """
+(
+    set -e
+    cp /share/dpkg-status /var/lib/dpkg/status
+    dpkg -i /share/panthor-trace.deb
+    mkdir /tmp/elsewhere
+    cd /tmp/elsewhere
+    as_installed() { env -i PATH=/usr/bin:/usr/sbin HOME=/root LANG=C.UTF-8 panthor-trace "$@"; }
+    as_installed --version
+    as_installed doctor
+    as_installed -o /share/installed-trace -- vulkaninfo --summary
+    dpkg --remove panthor-trace
+    test ! -e /usr/bin/panthor-trace
+    test ! -e /usr/lib/python3/dist-packages/panthor_trace
+)
+"""
 SCRIPT = f"""
 cd /tmp
 for name in {" ".join(SCENARIOS)}; do
@@ -23,13 +46,32 @@ cat /models/wide.gguf > /dev/null
 panthor-trace -o /share/tight --no-csv -- \\
     sh -c 'echo change > /sys/class/drm/renderD128/uevent; exec memory-limit 250M {BENCH}'
 panthor-trace report -v /share/tight > /share/tight.report
+{INSTALL} > /share/install.log 2>&1
+echo $? > /share/installed
 """
+
+
+def _as_installed(name: str, version: str) -> str:
+    """What dpkg's status says of an installed package; architecture-independent ones do for any."""
+    fields = {
+        "Package": name,
+        "Status": "install ok installed",
+        "Maintainer": "-",
+        "Architecture": "arm64",
+        "Version": version,
+        "Description": "-",
+    }
+    return "".join(f"{key}: {value}\n" for key, value in fields.items()) + "\n"
 
 
 @pytest.fixture(scope="module")
 def traces(board: BoardRun, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What one guest recorded."""
     share: Path = tmp_path_factory.mktemp("userland-board")
+    packages = json.loads((roots.guest_root(print).path / "packages.json").read_text())
+    (share / "dpkg-status").write_text("".join(_as_installed(*package) for package in packages.items()))
+    subprocess.run([sys.executable, REPOSITORY / "packaging/package", share / "dist"], check=True)
+    next((share / "dist").glob("*.deb")).rename(share / "panthor-trace.deb")
     done = board(SCRIPT, memory_mib=1024, share=share, timeout=1800)
     assert (share / "tight.report").exists(), done.stderr
     return share
@@ -93,3 +135,16 @@ def test_processes_were_accounted_and_device_events_recorded(traces: Path) -> No
     assert len(ended) == 1
     assert ended["peak_rss_bytes"].iloc[0] > 16 << 20
     assert "change" in set(analysis.tables.uevents["action"])
+
+
+def test_debian_package_installs_records_and_goes(traces: Path) -> None:
+    """By Debian's Python modules alone, no source tree in sight; dpkg checks what it depends on."""
+    log = (traces / "install.log").read_text()
+    assert (traces / "installed").read_text() == "0\n", log
+    assert f"panthor-trace, version {__version__}\n" in log
+    assert "ready: " in log
+    assert "Setting up panthor-trace" in log
+    analysis = analyse(traces / "installed-trace")
+    assert analysis.verdict.cause is Cause.CLEAN, analysis.verdict
+    assert analysis.tables.ioctls["name"].eq("DEV_QUERY").any()
+    assert all(layer["live"] for layer in analysis.trace.meta["layers"].values())
