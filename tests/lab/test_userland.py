@@ -46,7 +46,7 @@ cat /models/wide.gguf > /dev/null
 panthor-trace -o /share/tight --no-csv -- \\
     sh -c 'echo change > /sys/class/drm/renderD128/uevent; exec memory-limit 250M {BENCH}'
 panthor-trace report -v /share/tight > /share/tight.report
-{INSTALL} > /share/install.log 2>&1
+{INSTALL.strip()} > /share/install.log 2>&1
 echo $? > /share/installed
 """
 
