@@ -34,8 +34,8 @@ def _sets(_context: click.Context, _option: click.Parameter, given: tuple[str, .
 @click.command(
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
-        "sudo panthor-trace sweep --set ub=64,72,128 -- llama-bench -m a.gguf -ub {ub}",
-        "sudo panthor-trace sweep --bisect --set c=512,65536 -- llama-cli -m a.gguf -c {c}",
+        "sudo panthor-trace sweep --set ub=64,128 -- llama-bench -m a.gguf -ub {ub}",
+        "sudo panthor-trace sweep --bisect --set c=512,65536 -- llama-cli -m m -c {c}",
     ),
 )
 @click.option(
