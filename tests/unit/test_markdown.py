@@ -143,6 +143,15 @@ def test_cleaned_twice_is_cleaned_once(clean: Scrubber, text: str) -> None:
     assert f"/{USER}" not in once
 
 
+@pytest.mark.parametrize("user", ["Jürgen", "qzSam", "qzİstanbul", "яна"])
+def test_names_of_any_letters(user: str) -> None:
+    trace = run_of(user, "qzhost", "qzwide", ["llama-bench"])
+    clean = Scrubber(trace, build(trace))
+    assert clean.text(f"by {user}.") == clean.text(f"by {user.lower()}.") == "by [user]."
+    assert "by" in clean.text(user.replace("s", "\u017f").replace("S", "\u017f") + " by")
+    assert user not in clean.text(f"{user} {user}_x /home/{user}")
+
+
 def test_names_that_say_nothing_leave_the_words_alone() -> None:
     """A board where the user is called panthor and the host debian."""
     report = markdown(analysed(run_of("panthor", "debian", "qzmodel", ["llama-bench", "-m", "m.gguf"])))
@@ -185,6 +194,9 @@ def test_what_stays_and_what_goes(given_text: str, left: str) -> None:
         ),
         (["sh", "-c", "a; exec /x/y -ub 64"], ["sh", "-c", "a; exec [path]/y -ub 64"]),
         (["x", "TOKEN=abc", "-n=3"], ["x", "TOKEN=[removed]", "-n=3"]),
+        (["s", "--host", "10.0.0.7", "--port", "80"], ["s", "--host", "[host]", "--port", "80"]),
+        (["llama-bench", "--rpc", "10.0.0.7:5", "-r", "3"], ["llama-bench", "--rpc", "[url]", "-r", "3"]),
+        (["ping", "10.0.0.7"], ["ping", "[host]"]),
     ],
 )
 def test_command_lines(words: list[str], left: list[str]) -> None:

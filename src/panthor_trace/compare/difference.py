@@ -182,7 +182,9 @@ def _first(a: Analysis, b: Analysis, own_a: pd.DataFrame, own_b: pd.DataFrame) -
             )
     if len(own_a) != len(own_b):
         fewer, other = ("A", "B") if len(own_a) < len(own_b) else ("B", "A")
-        yield f"{fewer} ends with dispatch {both}, {other} goes on to {max(len(own_a), len(own_b))}"
+        most = max(len(own_a), len(own_b))
+        ends = f"{fewer} ends with dispatch {both}, {other} goes on to {most}"
+        yield ends if both else f"{fewer} recorded no dispatch, {other} {most}"
     yield from _first_buffer(a, b)
 
 

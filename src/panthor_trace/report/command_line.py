@@ -35,6 +35,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox
 _SHELL_SCRIPT_FLAG = re.compile(r"-[a-z]*c")
 _SHELL_WORD = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'|(?:\\.|[^\s'\"`;|&<>()])+")
 _NUMBER = re.compile(r"[\d.,:+x-]+")
+_ADDRESS = re.compile(r"\d+(\.\d+){3}(:\d+)?$")
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _MODEL = re.compile(r"\.(gguf|ggml|safetensors|onnx|bin|ckpt|pth?)$", re.IGNORECASE)
 _PRIVATE_VARIABLE = re.compile(r"MODEL|TOKEN|KEY|SECRET|PASS|USER|HOST|PROMPT", re.IGNORECASE)
@@ -95,9 +96,12 @@ _BEFORE_A_PROGRAM = frozenset(
 
 def _word(word: str, before: str, cleaner: Cleaner) -> str:
     """A word behind ``before``."""
-    if before in PRIVATE_FLAGS and not word.startswith("-") and not _NUMBER.fullmatch(word):
+    may_be_number = PRIVATE_FLAGS.get(before) in ("[model]", "[text]") and _NUMBER.fullmatch(word)
+    if before in PRIVATE_FLAGS and not word.startswith("-") and not may_be_number:
         model = _MODEL.search(word)
         return f"{PRIVATE_FLAGS[before]}{model[0] if model and PRIVATE_FLAGS[before] == '[model]' else ''}"
+    if _ADDRESS.match(word):
+        return "[host]"
     if _NUMBER.fullmatch(word):
         return word
     assigned = _ASSIGNMENT.fullmatch(word)

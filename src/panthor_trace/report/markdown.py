@@ -25,7 +25,7 @@ _ALLOCATIONS = 5
 _STACKS = 3
 _LOG_LINES = 20
 _SPECIAL = re.compile(
-    r"[\\`*|~]|(?<!\w)_|_(?!\w)|\](?=[(\[])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|^[-+#>=]|(?<=^\d)[.)]|(?<=^\d\d)[.)]"
+    r"[\\`*|~]|(?<!\w)_|_(?!\w)|\](?=[(\[])|<(?=[A-Za-z/!?])|&(?=#?\w+;)|^[-+#>=]|(?<=^\d)[.)](?=\s|$)|(?<=^\d\d)[.)](?=\s|$)"
 )
 
 
@@ -43,7 +43,10 @@ def _parts(analysis: Analysis, clean: Scrubber) -> Iterator[Iterable[str]]:
     yield _title(analysis, clean)
     address = ADDRESSES.get(verdict.refused_by)
     if address and verdict.remedy:
-        yield (f"<!-- Where to: {address}. Put in what you did and what you expected, then paste it. -->", "")
+        yield (
+            f"<!-- If it is a fault of theirs, this is for {address}. Add what you did and expected. -->",
+            "",
+        )
     yield (f"**{wording.cap(verdict.kernel_cap)}.** {_prose(clean.text(verdict.headline))}", "")
     facts = [("cause", verdict.cause.value), ("refused by", verdict.refused_by)]
     facts += [("confidence", verdict.confidence.value)]

@@ -99,7 +99,10 @@ class Scrubber:
         return ":".join(self.path(part) for part in path.split(":")) + found[len(path) :]
 
     def _without_names(self, text: str) -> str:
-        return self._name.sub(lambda found: self._names[found[0].lower()], text)
+        # Regular expressions take more letters for the same than lower() does: "\u017f" for "s".
+        return self._name.sub(
+            lambda found: self._names.get(found[0], self._names.get(found[0].lower(), "[user]")), text
+        )
 
     def path(self, path: str) -> str:
         """A whole path, spaces and all."""
@@ -158,9 +161,9 @@ class Nothing(Scrubber):
 
 
 def _worth_hiding(names: Iterable[str]) -> set[str]:
-    return {
-        name.lower() for name in names if name.lower() not in PUBLIC_NAMES and name and not name.isdecimal()
-    }
+    """As written and in small letters, which may be others: "\u0130" has two."""
+    private = {name for name in names if name and name.lower() not in PUBLIC_NAMES and not name.isdecimal()}
+    return private | {name.lower() for name in private}
 
 
 def _any_of(words: Sequence[str], *, before: str = "", after: str = "", flags: int = 0) -> re.Pattern[str]:
