@@ -19,6 +19,9 @@ from panthor_trace.errors import TraceError
 from panthor_trace.model import build
 from panthor_trace.report.comparison_html import comparison_page
 from panthor_trace.report.html import page
+from panthor_trace.report.sweep_html import sweep_page
+from panthor_trace.sweep.outcome import outcome_of
+from panthor_trace.sweep.plan import Ceiling
 from panthor_trace.trace.reader import Trace
 from panthor_trace.verdict import judge
 
@@ -179,6 +182,18 @@ def test_two_runs_on_one_page(browser: Browser, tmp_path: Path) -> None:
     assert {"A, process 164", "B, process 228", "A: descriptors", "B: descriptors", "failures"} <= set(
         legends
     )
+
+
+def test_a_sweep_on_a_page(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "sweep.html"
+    rows = [({"ub": str(batch)}, outcome_of(run_of(batch, refused=batch > 64))) for batch in (32, 64, 128)]
+    path.write_text(sweep_page(rows, ["bench", "{ub}"], "ub", Ceiling(64, 128), []))
+    shown, events = opened(browser, path, pictures=1)
+    assert events == []
+    assert "ceiling: ub=64 works, ub=128 fails (kernel-memory" in shown.inner_text("li")
+    crosses = "document.querySelector('.figure').data.map(line => line.marker.symbol.indexOf('x'))"
+    assert shown.evaluate(crosses) == [2, 2]
+    assert shown.locator(".xtick").all_text_contents() == ["32", "64", "128"]
 
 
 def test_names_are_only_ever_text(browser: Browser, tmp_path: Path) -> None:

@@ -142,6 +142,14 @@ def test_csv_has_a_row_a_value(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert rows[0]["duration_ns"] == "5"
 
 
+def test_a_page_of_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    work = finished(tmp_path / "work", {"64": 0, "72": 3})
+    assert sweep("-o", work, "--set", "ub=64,72", "--html", "--stop", "never") == 0
+    page = capsys.readouterr().out
+    assert page.startswith("<!doctype html>")
+    assert "exit 3" in page
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "words"),
     [

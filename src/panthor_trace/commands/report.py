@@ -19,7 +19,7 @@ FORMATS = ("text", "json", "html", "markdown")
 def refuse_on_terminal(form: str, output: Path | None) -> None:
     """Raise UsageError where a page of megabytes would be printed on a terminal."""
     if form == "html" and output is None and sys.stdout.isatty():
-        raise click.UsageError("a page is nothing for a terminal: give it a file, -o FILE")
+        raise click.UsageError("a page is nothing for a terminal: send it to a file (-o FILE, or > FILE)")
 
 
 @click.command(

@@ -14,6 +14,7 @@ import click
 from ..errors import TraceError
 from ..speech import say
 from . import examples
+from .report import refuse_on_terminal
 from .run import run
 
 #: Options of ``run`` that every run of a sweep is given.
@@ -51,6 +52,7 @@ def _sets(_context: click.Context, _option: click.Parameter, given: tuple[str, .
 )  # fmt: skip
 @click.option("--json", "form", flag_value="json", help="The table as JSON.")
 @click.option("--csv", "form", flag_value="csv", help="The table as CSV.")
+@click.option("--html", "form", flag_value="html", help="The table as a page with a picture.")
 @click.argument("command", nargs=-1, required=True)
 def sweep(
     sets: dict[str, list[str]],
@@ -71,6 +73,7 @@ def sweep(
     from ..sweep.plan import bisect as search
     from ..sweep.runner import Interrupted, Sweep
 
+    refuse_on_terminal(form or "", None)
     template = Template(command)
     template.check(list(sets))
     name = next(iter(sets))
@@ -150,11 +153,13 @@ def _show(
     left_out: list[Any],
 ) -> None:
     from ..report import sweep as table
+    from ..report.sweep_html import sweep_page
     from ..report.terminal import show_parts
 
     write: dict[str, Callable[[], str]] = {
         "json": lambda: table.as_json(rows, command, ceiling, left_out),
         "csv": lambda: table.as_csv(rows),
+        "html": lambda: sweep_page(rows, command, name, ceiling, left_out),
     }
     if form:
         click.echo(write[form](), nl=False)

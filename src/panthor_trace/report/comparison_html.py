@@ -20,10 +20,11 @@ def comparison_page(a: Analysis, b: Analysis, found: Difference) -> str:
     """The comparison as HTML. Raises TraceError where what it needs is not installed."""
     parts = list(comparison.parts(a, b, found))
     return rendered(
-        "comparison.html.j2",
+        "parts.html.j2",
         comparison.answer(a, b),
         " and ".join(run.trace.path.name if run.trace.path else "a trace" for run in (a, b)),
         list(_pictures({"A": a, "B": b})),
+        about="two runs, A and B",
         sections=[part for part in parts if isinstance(part, Section)],
         grids=[part for part in parts if isinstance(part, Grid) and part.rows],
     )

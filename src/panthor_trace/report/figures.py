@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ..model import pools
@@ -136,6 +136,39 @@ def by_number(lines: Sequence[Line]) -> Figure:
         "layout": {
             "xaxis": {"title": {"text": "dispatch"}},
             "yaxis": {"title": {"text": name}, "rangemode": "tozero"},
+            "hovermode": "closest",
+        },
+    }
+
+
+def by_value(
+    values: Sequence[str], amounts: Mapping[str, Sequence[int | None]], failed: Sequence[bool], name: str
+) -> Figure:
+    """Amounts of runs by the value each was given; None: not known. Values stand in their order."""
+    unit, size = _unit(amount for line in amounts.values() for amount in line if amount is not None)
+    traces = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": title,
+            "meta": _entry(title, colour),
+            "x": [said(value) for value in values],
+            "y": [None if amount is None else round(amount / size, 3) for amount in line],
+            "line": {"color": colour},
+            "marker": {
+                "size": 11,
+                "symbol": ["x" if bad else "circle" for bad in failed],
+                "color": [FAILURE if bad else colour for bad in failed],
+            },
+            "hovertemplate": f"%{{y:,.3~f}} {unit} with %{{x}}",
+        }
+        for (title, line), colour in zip(amounts.items(), _COLOURS, strict=False)
+    ]
+    return {
+        "data": traces,
+        "layout": {
+            "xaxis": {"title": {"text": said(name)}, "type": "category"},
+            "yaxis": {"title": {"text": unit}, "rangemode": "tozero"},
             "hovermode": "closest",
         },
     }
