@@ -63,14 +63,12 @@ static __always_inline void *call_returned(u32 size, u8 type, u8 flags, u64 pid_
 	return record;
 }
 
-/* Send the record; of a failure (`what` failed with `error`) also the stack, and hold the process.
- */
-static __always_inline void call_recorded(void *ctx, void *record, bool failed, u32 type, u64 what,
-                                          s64 error, u64 enter_ns)
+/* A call failed (`what` with `error`); its record is in the ring. Each place this is called from is
+   a copy of it, and the longest part of what is compiled when a recording starts. */
+static __always_inline void call_failed(void *ctx, bool with_stack, u32 type, u64 what, s64 error,
+                                        u64 enter_ns)
 {
-	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
-	if (failed) {
+	if (with_stack)
 		record_stack(ctx, type, what, error, enter_ns);
-		note_failure(type, what, error, enter_ns);
-	}
+	note_failure(type, what, error, enter_ns);
 }

@@ -339,8 +339,9 @@ static __always_inline int ioctl_leave(void *ctx, s64 ret)
 		record->head.flags |= FLAG_FAULT_AFTER;
 		count(COUNTER_FAULTED);
 	}
-	call_recorded(ctx, record, ioctl_failed(call->cmd, ret), RECORD_IOCTL, call->cmd, ret,
-	              enter_ns);
+	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
+	if (ioctl_failed(call->cmd, ret))
+		call_failed(ctx, true, RECORD_IOCTL, call->cmd, ret, enter_ns);
 	return 0;
 }
 

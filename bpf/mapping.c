@@ -146,46 +146,30 @@ static __always_inline void process_limits(struct mapping_record *record)
 #endif
 }
 
-static __always_inline void mapping_done(void *ctx, s64 ret)
+/* Puts what is known of a call that has returned into the ring. */
+static __always_inline void record_mapping(struct mapping_in_flight *call, u64 pid_tgid, s64 ret)
 {
-	u64 pid_tgid = bpf_get_current_pid_tgid();
-	u32 tid = pid_tgid;
-	struct mapping_in_flight *call = mappings_in_flight.lookup(&tid);
+	struct node_mapping key = {.tgid = pid_tgid >> 32};
 	bool refused = ret < 0 && ret >= -MAX_ERRNO;
-	struct node_mapping key = {};
 	struct mapping_record *record;
-	u64 enter_ns;
-	u32 kind;
-	bool news;
 
-	if (!call) {
-		/* Not ours, but whoever cannot map anything fails at something else next. */
-		if (ret == -ENOMEM && is_traced(pid_tgid))
-			note_failure(RECORD_MAPPING, MAPPING_OTHER, ret, bpf_ktime_get_ns());
-		return;
-	}
-	kind = call->kind;
-	enter_ns = call->enter_ns;
-	key.tgid = pid_tgid >> 32;
-	if (kind == MAPPING_NODE && !refused) {
+	if (call->kind == MAPPING_NODE && !refused) {
 		key.address = ret;
 		if (node_mappings.update(&key, &call->length))
 			count(COUNTER_MISSED_MAPPING);
-	} else if (kind == MAPPING_NODE_UNMAP && !refused) {
+	} else if (call->kind == MAPPING_NODE_UNMAP && !refused) {
 		key.address = call->address;
 		node_mappings.delete(&key);
 	}
-	record = call_returned(sizeof(struct mapping_record), RECORD_MAPPING, 0, pid_tgid, enter_ns,
-	                       COUNTER_LOST_MAPPING);
-	if (!record) {
-		mappings_in_flight.delete(&tid);
+	record = call_returned(sizeof(struct mapping_record), RECORD_MAPPING, 0, pid_tgid,
+	                       call->enter_ns, COUNTER_LOST_MAPPING);
+	if (!record)
 		return;
-	}
 	record->ret = ret;
 	record->address = call->address;
 	record->length = call->length;
 	record->offset = call->offset;
-	record->kind = kind;
+	record->kind = call->kind;
 	record->protection = call->protection;
 	record->mmap_flags = call->mmap_flags;
 	record->fd = call->fd;
@@ -195,37 +179,51 @@ static __always_inline void mapping_done(void *ctx, s64 ret)
 	record->address_space = 0;
 	record->address_space_limit = 0;
 	process_limits(record);
-	mappings_in_flight.delete(&tid);
-	/* Programs look for nodes by trying their names: that one is not there is no failure. */
-	news = refused && kind != MAPPING_LIBRARY && !(kind == MAPPING_OPEN && ret == -ENOENT);
-	call_recorded(ctx, record, news, RECORD_MAPPING, kind, ret, enter_ns);
-	/* A library is tried in many places; only want of memory is news of it. */
-	if (refused && kind == MAPPING_LIBRARY && ret == -ENOMEM)
-		note_failure(RECORD_MAPPING, kind, ret, enter_ns);
+	events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 }
 
-TRACEPOINT_PROBE(syscalls, sys_exit_mmap)
+/* Whether an errno is news. A library is tried in many places, and of a mapping that is not ours
+   nothing is recorded: only want of memory counts, for who has none fails at something else next.
+   Programs look for nodes by trying their names: that one is not there is no failure. */
+static __always_inline bool mapping_failed(u32 kind, s64 ret)
 {
-	mapping_done(args, args->ret);
-	return 0;
+	if (ret >= 0 || ret < -MAX_ERRNO)
+		return false;
+	if (kind == MAPPING_LIBRARY || kind == MAPPING_OTHER)
+		return ret == -ENOMEM;
+	return kind != MAPPING_OPEN || ret != -ENOENT;
 }
 
-TRACEPOINT_PROBE(syscalls, sys_exit_openat)
+/* What all events of system calls' ends have (events/syscalls/sys_exit_mmap/format). */
+struct system_call_end {
+	u64 common;
+	s64 number;
+	s64 ret;
+};
+
+/* At the end of mmap(), munmap() and openat(): one program, compiled once. */
+int mapping_leave(struct system_call_end *end)
 {
-	u32 tid = bpf_get_current_pid_tgid();
+	u64 pid_tgid = bpf_get_current_pid_tgid();
+	u32 tid = pid_tgid;
 	struct mapping_in_flight *call = mappings_in_flight.lookup(&tid);
+	u64 enter_ns = bpf_ktime_get_ns();
+	u32 kind = MAPPING_OTHER;
+	s64 ret = end->ret;
 
-	if (!call)
-		return 0;
-	if (is_render_node(call->address))
-		mapping_done(args, args->ret);
-	else
+	if (call) {
+		kind = call->kind;
+		enter_ns = call->enter_ns;
+		if (kind != MAPPING_OPEN || is_render_node(call->address))
+			record_mapping(call, pid_tgid, ret);
+		else
+			kind = 0;
 		mappings_in_flight.delete(&tid);
-	return 0;
-}
-
-TRACEPOINT_PROBE(syscalls, sys_exit_munmap)
-{
-	mapping_done(args, args->ret);
+	} else if (ret != -ENOMEM || !is_traced(pid_tgid)) {
+		return 0;
+	}
+	if (kind && mapping_failed(kind, ret))
+		call_failed(end, kind != MAPPING_LIBRARY && kind != MAPPING_OTHER, RECORD_MAPPING,
+		            kind, ret, enter_ns);
 	return 0;
 }

@@ -17,8 +17,12 @@ struct submit_layout {
 	u32 element;
 };
 
-static __always_inline u32 record_command_buffers(u64 submits, u32 submit_count, u32 version,
-                                                  u64 enter_ns)
+/*
+ * What went wrong goes into `flags`, in a map: of a variable the verifier would follow each value
+ * it can have through each pass of the loops.
+ */
+static __always_inline void record_command_buffers(u64 submits, u32 submit_count, u32 version,
+                                                   u64 enter_ns, u32 *flags)
 {
 	const struct submit_layout layout = {
 	    .size = version == 2 ? 64 : 72,
@@ -26,7 +30,7 @@ static __always_inline u32 record_command_buffers(u64 submits, u32 submit_count,
 	    .pointer = version == 2 ? 40 : 48,
 	    .element = version == 2 ? 32 : 8,
 	};
-	u32 flags = 0, recorded = 0;
+	u32 recorded = 0;
 	u32 i, part;
 
 #pragma clang loop unroll(disable)
@@ -40,7 +44,7 @@ static __always_inline u32 record_command_buffers(u64 submits, u32 submit_count,
 		if (bpf_probe_read_user(&buffers, sizeof(buffers),
 		                        (void *)(place + layout.count)) ||
 		    bpf_probe_read_user(&array, sizeof(array), (void *)(place + layout.pointer))) {
-			flags |= FLAG_FAULT_BEFORE;
+			*flags |= FLAG_FAULT_BEFORE;
 			break;
 		}
 		total = (u64)buffers * layout.element;
@@ -56,7 +60,7 @@ static __always_inline u32 record_command_buffers(u64 submits, u32 submit_count,
 				length = ARRAY_BYTES;
 			record = events.ringbuf_reserve(sizeof(struct array_record));
 			if (!record) {
-				flags |= FLAG_ARRAY_CUT;
+				*flags |= FLAG_ARRAY_CUT;
 				break;
 			}
 			fill_head(&record->head, RECORD_ARRAY, 0, enter_ns);
@@ -64,19 +68,21 @@ static __always_inline u32 record_command_buffers(u64 submits, u32 submit_count,
 			record->length = length;
 			if (bpf_probe_read_user(record->bytes, length, (void *)(array + at))) {
 				record->head.flags = FLAG_FAULT_BEFORE;
-				flags |= FLAG_FAULT_BEFORE;
+				*flags |= FLAG_FAULT_BEFORE;
 			}
 			events.ringbuf_submit(record, BPF_RB_NO_WAKEUP);
 			recorded += length;
 		}
 		if (total > SUBMIT_PARTS * ARRAY_BYTES)
-			flags |= FLAG_ARRAY_CUT;
+			*flags |= FLAG_ARRAY_CUT;
 	}
 	if (submit_count > SUBMITS)
-		flags |= FLAG_ARRAY_CUT;
-	if (flags & FLAG_ARRAY_CUT)
+		*flags |= FLAG_ARRAY_CUT;
+	if (*flags & FLAG_ARRAY_CUT)
 		count(COUNTER_LOST_ARRAY);
-	if (flags & FLAG_FAULT_BEFORE)
+	if (*flags & FLAG_FAULT_BEFORE) {
 		count(COUNTER_FAULTED);
-	return flags ? FLAG_ARRAY_CUT : 0;
+		/* To the call, it is the array that is incomplete, whatever the reason. */
+		*flags = FLAG_ARRAY_CUT;
+	}
 }

@@ -34,7 +34,9 @@ struct vulkan_in_flight {
 	/* A result that is not recorded, or 0. */
 	s32 quiet;
 	/* How much of `pointee` is this call's: all of it or nothing. */
-	u32 pointee_bytes;
+	u16 pointee_bytes;
+	/* Whether the function returns a VkResult. */
+	u16 has_result;
 	u64 args[VULKAN_ARGS];
 	u8 pointee[POINTEE_BYTES];
 };

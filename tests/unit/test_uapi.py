@@ -96,9 +96,9 @@ def test_vulkan_rows_fit_the_record(function: vulkan.Function) -> None:
     )
 
 
-def test_source_has_one_entry_a_function_and_the_layers_asked_for() -> None:
+def test_source_has_the_layers_asked_for() -> None:
+    assert len(source.vulkan_table()) == len(vulkan.FUNCTIONS)
     whole = source.program_source(dict.fromkeys(("TASK_FILES", "FILES_FDT"), 8))
-    assert whole.count("\nVULKAN_ENTER(") == len(vulkan.FUNCTIONS)
     assert "sys_enter_ioctl" in whole
     assert "mark_victim" in whole
     bare = source.program_source(None, oom=False)

@@ -126,6 +126,10 @@ class Elf:
         # A size of 0 is assembly's way of not saying.
         return Symbol(name, address - start) if address < start + size or size == 0 else None
 
+    def functions(self) -> dict[str, int]:
+        """Virtual address (before relocation) of each function by name."""
+        return {name: address for address, _, name in self._sorted_functions()}
+
     def _sorted_functions(self) -> list[tuple[int, int, str]]:
         if self._functions is None:
             try:
@@ -150,3 +154,11 @@ class Elf:
                 if where and info & 0xF in (_STT_FUNC, _STT_GNU_IFUNC):
                     end = names.find(b"\0", name)
                     yield value, length, names[name:end].decode(errors="replace")
+
+
+def addresses_in(path: Path) -> dict[str, int]:
+    """Virtual address (before relocation) of each function a file names; empty where it cannot be read."""
+    try:
+        return Elf(path).functions()
+    except ElfError:
+        return {}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..errors import TraceError
 from ..uapi import ioctls, vulkan
+from . import numbered
 
 #: Units of 4 KiB (bpf/include/asm/page.h): 8 MiB, some 40,000 ioctl records between two drains.
 DEFAULT_RING_UNITS = 2048
@@ -26,15 +27,16 @@ def bpf_directory() -> Path:
     raise TraceError("the BPF sources (bpf/) are missing from this installation: reinstall panthor-trace")
 
 
-def vulkan_rows() -> str:
-    """One VULKAN_ENTER() a probed function."""
-    rows = []
-    for index, function in enumerate(vulkan.FUNCTIONS):
+def vulkan_table() -> list[tuple[int, ...]]:
+    """Contents of the ``vulkan_functions`` map, in the order of its struct's members."""
+    rows: list[tuple[int, ...]] = []
+    for function in vulkan.FUNCTIONS:
         pointee = function.pointee
         copied = (pointee.argument, pointee.size, pointee.count, pointee.stride) if pointee else (0, 0, 0, 0)
-        has = (index, len(function.arguments), *copied, function.submit, function.quiet)
-        rows.append(f"VULKAN_ENTER({', '.join(map(str, has))}) /* {function.name} */")
-    return "\n".join(rows) + "\n"
+        rows.append(
+            (len(function.arguments), *copied, function.submit, function.quiet, int(function.has_result))
+        )
+    return rows
 
 
 def pointee_table() -> dict[int, int]:
@@ -86,8 +88,9 @@ def program_source(
     files = ["record.h", "thread.c", "process.c", "hold.c", "stack.c", "call.c", *(["oom.c"] if oom else [])]
     if offsets is not None:
         files += ["ioctl.c", *(["mapping.c"] if mapping else []), "driver.c"]
-    files += [*(["message.c"] if message else []), "submit.c", "vulkan.c"]
+    files += [*(["message.c"] if message else []), "submit.c", "vulkan.c", "exception.c"]
     constants = {"RING_UNITS": ring_units, **({"IOCTL_HOOK_DRM": 1} if drm else {})}
+    constants |= {"VULKAN_FUNCTIONS": len(vulkan.FUNCTIONS), "NUMBER_PLACE": numbered.PLACE}
     constants |= {**(offsets or {}), **(process or {})}
     if hold:
         constants |= {**hold, "HOLD_OFFSETS": 1, **({"HOLD_WAITS": 1} if waits else {})}
@@ -95,6 +98,4 @@ def program_source(
     parts += [f"#define {name} {value}\n" for name, value in constants.items()]
     for name in files:
         parts.append(f'#line 1 "{name}"\n{(directory / name).read_text()}')
-    parts.append(f'#line 1 "uapi/vulkan.py"\n{vulkan_rows()}')
-    parts.append(f'#line 1 "exception.c"\n{(directory / "exception.c").read_text()}')
     return "".join(parts)

@@ -5,21 +5,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ..uapi import vulkan
 from . import libraries
+from .elf import addresses_in
 from .layers import Layer
 from .modules import Module, Region, identity
+from .numbered import Numbered
 from .quiet import captured_stderr
 
 
 class LibraryProbes:
     """Attaches by file, never twice to the same one: two probes would record every call twice."""
 
-    def __init__(self, bpf: Any, layers: Mapping[str, Layer]) -> None:
+    def __init__(self, bcc: Any, bpf: Any, layers: Mapping[str, Layer]) -> None:
         self._bpf = bpf
+        self._enter, self._enter_submit = (
+            Numbered(bcc, bpf, name) for name in ("vulkan_enter", "vulkan_enter_submit")
+        )
         self._layers = layers
         self._attached: set[tuple[int, int]] = set()
         #: A row a library, for libraries.jsonl.
@@ -92,30 +98,36 @@ class LibraryProbes:
     def _attach_vulkan(self, place: Path) -> tuple[list[str], list[str]]:
         attached: list[str] = []
         missing: list[str] = []
-        for index, function in enumerate(vulkan.FUNCTIONS):
-            leave = "vulkan_exit_result" if function.has_result else "vulkan_exit"
-            done = self._probe(place, function.name, f"vulkan_enter_{index}", leave)
+        # bcc reads the whole file for each symbol it is asked for: half a minute on a small board.
+        addresses = addresses_in(place)
+        for number, function in enumerate(vulkan.FUNCTIONS):
+            address = addresses.get(function.name)
+            where = {"sym": function.name} if address is None else {"addr": address}
+            enter = self._enter_submit if function.submit else self._enter
+            done = self._probe(place, where, partial(enter.load, number), "vulkan_exit")
             (attached if done else missing).append(function.name)
         return attached, missing
 
     def _attach_exceptions(self, place: Path) -> tuple[list[str], list[str]]:
-        done = self._probe(place, "__cxa_throw", "exception_thrown", None)
+        done = self._probe(place, {"sym": "__cxa_throw"}, lambda: "exception_thrown", None)
         return (["__cxa_throw"], []) if done else ([], ["__cxa_throw"])
 
     _FUNCTIONS = {"vulkan": _attach_vulkan, "exception": _attach_exceptions}  # noqa: RUF012 - never changed
 
-    def _probe(self, place: Path, symbol: str, enter: str, leave: str | None) -> bool:
+    def _probe(
+        self, place: Path, where: Mapping[str, Any], enter: Callable[[], str], leave: str | None
+    ) -> bool:
         """Both probes or none: an entry without its return would stay in flight for ever."""
         name = str(place)
         with captured_stderr():
             try:
                 if leave:
-                    self._bpf.attach_uretprobe(name=name, sym=symbol, fn_name=leave)
+                    self._bpf.attach_uretprobe(name=name, fn_name=leave, **where)
                 try:
-                    self._bpf.attach_uprobe(name=name, sym=symbol, fn_name=enter)
+                    self._bpf.attach_uprobe(name=name, fn_name=enter(), **where)
                 except Exception:
                     if leave:
-                        self._bpf.detach_uretprobe(name=name, sym=symbol)
+                        self._bpf.detach_uretprobe(name=name, **where)
                     raise
             except Exception:  # bcc raises bare Exception: no such symbol, or the kernel refused
                 return False
