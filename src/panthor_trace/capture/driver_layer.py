@@ -15,9 +15,9 @@ from ..trace.schema import STACK_TEXT_BYTES, RecordType
 from . import driver
 from .btf import Btf, BtfError
 from .driver_table import FUNCTIONS, Function
+from .kallsyms import Kallsyms
 from .proc import read_lines
 
-_KALLSYMS = Path("/proc/kallsyms")
 _PROFILE = Path("/sys/kernel/tracing/kprobe_profile")
 #: How many calls of one function may be under way before the kernel misses returns. Binds and submits can
 #: block; a program with more threads than this inside one function is not in sight.
@@ -29,17 +29,9 @@ DRM_IOCTL = "drm_ioctl"
 _HOOKS = (Function(DRM_IOCTL, "drm_ioctl.c", "every ioctl of a DRM node"),)
 
 
-def kallsyms() -> bytes:
-    """All symbols of the kernel, as it lists them; empty where it does not. Anybody may read them."""
-    try:
-        return _KALLSYMS.read_bytes()
-    except OSError:
-        return b""
-
-
-def kernel_symbols(listed: bytes) -> list[driver.Symbol]:
+def kernel_symbols(kallsyms: Kallsyms) -> list[driver.Symbol]:
     """The functions we may probe among the kernel's. Their addresses are 0 where it hides them."""
-    return driver.symbols(listed, (*FUNCTIONS, *_HOOKS))
+    return driver.symbols(kallsyms.text, (*FUNCTIONS, *_HOOKS))
 
 
 def why_not_live(symbols: Collection[driver.Symbol]) -> str:
@@ -78,9 +70,9 @@ def driver_types() -> tuple[dict[str, tuple[str, ...]], driver.Offset]:
 class DriverLayer:
     """The probes inside the driver. ``bpf`` holds the loaded program."""
 
-    def __init__(self, bcc: Any, bpf: Any, symbols: Collection[driver.Symbol]) -> None:
-        self._bcc = bcc
+    def __init__(self, bpf: Any, kallsyms: Kallsyms, symbols: Collection[driver.Symbol]) -> None:
         self._bpf = bpf
+        self._kallsyms = kallsyms
         self._symbols = symbols
         self._stacks: set[int] = set()
 
@@ -132,9 +124,7 @@ class DriverLayer:
         return records
 
     def _stack_record(self, number: int, addresses: Sequence[int]) -> bytes:
-        names = [
-            self._bcc.BPF.ksym(address, show_module=True, show_offset=True).decode() for address in addresses
-        ]
+        names = [self._kallsyms.name(address) for address in addresses]
         text = "\n".join(names).encode()[: STACK_TEXT_BYTES - 1]
         head = (int(RecordType.KERNEL_STACK), 0, 0, 0, 0, 0, time.monotonic_ns())
         return _STACK_RECORD.pack(*head, number, len(names), 0, text)

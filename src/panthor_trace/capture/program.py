@@ -18,8 +18,9 @@ from ..errors import EXIT_KERNEL, EXIT_NO_BCC, TraceError
 from ..trace.schema import ARGUMENT_BYTES, COUNTER_COUNT, Counter, Flag, RecordType
 from . import source
 from .btf import Btf, BtfError, file_offsets, hold_offsets, limit_offsets, process_offsets
-from .driver_layer import DRM_IOCTL, DriverLayer, kallsyms, kernel_symbols
+from .driver_layer import DRM_IOCTL, DriverLayer, kernel_symbols
 from .hold import HoldMaps
+from .kallsyms import Kallsyms
 from .layers import Layer
 from .nodes import Node
 from .quiet import captured_stderr
@@ -91,7 +92,8 @@ class Program:
         with stopwatch(self.seconds, "import"):
             self._bcc = import_bcc()
         with stopwatch(self.seconds, "symbols"):
-            symbols = kernel_symbols(kallsyms()) if nodes else []
+            kallsyms = Kallsyms.of_kernel() if nodes else Kallsyms(b"")
+            symbols = kernel_symbols(kallsyms)
         drm_path = ioctl_hook != "syscall" and any(symbol.name == DRM_IOCTL for symbol in symbols)
         #: Where ioctls are caught: "drm" (drm_ioctl) or "syscall" (its tracepoints).
         self.ioctl_hook = "drm" if drm_path else "syscall"
@@ -105,7 +107,7 @@ class Program:
             self._load(nodes)
         self._fill_vulkan()
         self.libraries = LibraryProbes(self._bcc, self._bpf, self.layers)
-        self.driver = DriverLayer(self._bcc, self._bpf, symbols)
+        self.driver = DriverLayer(self._bpf, kallsyms, symbols)
         self._attach_driver(nodes)
         process = self.layers["process"]
         process.live = True
@@ -136,7 +138,7 @@ class Program:
             names = ("held", "hold_by", "hold_wakeups")
             self.hold_maps = HoldMaps.of([self._bpf[name].map_fd for name in names])
         if self.layers["mmap"].live:
-            for event in _MAPPING_EVENTS[1::2]:
+            for event in MAPPING_EVENTS[1::2]:
                 self._bpf.attach_tracepoint(tp=event.replace("/", ":"), fn_name="mapping_leave")
         self._fill(nodes)
         if self.ioctl_hook != "drm" or not self.layers["ioctl"].live:
@@ -161,9 +163,6 @@ class Program:
         else:
             with stopwatch(self.seconds, "attach_driver"), captured_stderr():
                 layer.probes, layer.missing, layer.why = self.driver.attach()
-                if layer.probes:
-                    # Loads the symbols. Later, a process would be held meanwhile: 8 s on a busy emulator.
-                    self._bcc.BPF.ksym(0)
             layer.live = bool(layer.probes)
             event = f"tracepoint:{MESSAGE_EVENT}"
             (layer.probes if has_event(MESSAGE_EVENT) else layer.missing).append(event)

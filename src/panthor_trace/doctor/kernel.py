@@ -57,7 +57,7 @@ def bpf(machine: Machine) -> Finding:
     """The sysctl comes with bpf(), trace_call_bpf() with programs on events (kernel/trace/bpf_trace.c)."""
     if not _UNPRIVILEGED_BPF.exists():
         return Finding(State.MISSING, "the kernel has no bpf() (CONFIG_BPF_SYSCALL)", "kernel-bpf")
-    if b" trace_call_bpf\n" in machine.kallsyms or machine.configured("BPF_EVENTS"):
+    if b" trace_call_bpf\n" in machine.kallsyms.text or machine.configured("BPF_EVENTS"):
         return Finding(State.OK, "the kernel runs them, on its events too")
     if machine.configured("BPF_EVENTS") is False:
         return Finding(State.MISSING, "the kernel runs none on its events (CONFIG_BPF_EVENTS)", "kernel-bpf")

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from ..capture import driver
-from ..capture.driver_layer import kallsyms, kernel_symbols
+from ..capture.driver_layer import kernel_symbols
 from ..capture.identity import Identity
+from ..capture.kallsyms import Kallsyms
 from ..capture.nodes import Node, panthor_nodes
 from ..capture.proc import read_lines
 
@@ -67,9 +68,9 @@ class Machine:
         return panthor_nodes()
 
     @cached_property
-    def kallsyms(self) -> bytes:
+    def kallsyms(self) -> Kallsyms:
         """The kernel's list of symbols."""
-        return kallsyms()
+        return Kallsyms.of_kernel()
 
     @cached_property
     def symbols(self) -> list[driver.Symbol]:
