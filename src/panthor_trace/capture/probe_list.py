@@ -10,7 +10,8 @@ from typing import Any
 
 from ..uapi import vulkan
 from . import driver
-from .driver_layer import DRM_IOCTL, driver_types, kallsyms, kernel_symbols
+from .driver_layer import DRM_IOCTL, driver_types, kernel_symbols
+from .kallsyms import Kallsyms
 from .libraries import PROBED, find_library
 from .tracefs import (
     IOCTL_EVENTS,
@@ -45,7 +46,7 @@ class Listed:
 
 def probe_list(environment: Mapping[str, str]) -> Iterator[Listed]:
     """In the order of the layers; libraries are those a command with this environment would load."""
-    symbols = kernel_symbols(kallsyms()) if has_probes("kprobe") else []
+    symbols = kernel_symbols(Kallsyms.of_kernel()) if has_probes("kprobe") else []
     uprobes = has_probes("uprobe")
     visible = tracefs_is_there()
 
