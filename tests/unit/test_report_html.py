@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import base64
 import builtins
+import hashlib
+import html
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -92,6 +95,15 @@ def test_what_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(TraceError, match="HTML files need plotly, which is not installed"):
         page_of(refused())
+
+
+def test_any_release_of_plotly_keeps_to_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's has line ends that a browser reads as others: hashes are of what it reads."""
+    monkeypatch.setattr("plotly.offline.get_plotlyjs", lambda: "1;\r\n2;\r'</script>'")
+    text = page_of(refused())
+    assert "<script>1;\n2;\n'<\\/script>'</script>" in text
+    digest = hashlib.sha256(b"1;\n2;\n'<\\/script>'").digest()
+    assert f"'sha256-{base64.b64encode(digest).decode()}'" in html.unescape(text)
 
 
 @pytest.fixture(scope="module")

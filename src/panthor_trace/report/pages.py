@@ -34,7 +34,7 @@ def rendered(template: str, title: str, source: str, pictures: Sequence[Picture]
     from markupsafe import Markup  # jinja2's own
 
     data = json.dumps({one["name"]: one["figure"] for one in pictures}, separators=(",", ":"))
-    scripts = [plotly, (_FILES / "report.js").read_text()]
+    scripts = [_inline(plotly), _inline((_FILES / "report.js").read_text())]
     return templates.get_template(template).render(
         title=title,
         source=source,
@@ -66,6 +66,11 @@ def _libraries() -> tuple[jinja2.Environment, str]:
 def _printable(value: object) -> object:
     """Text of a trace without what would steer a reader's eye, as on a terminal; our own markup as it is."""
     return printable(value) if type(value) is str else value
+
+
+def _inline(script: str) -> str:
+    """As a browser sees it between its tags, with its line ends, or its hash would be another one."""
+    return script.replace("\r\n", "\n").replace("\r", "\n").replace("</script", "<\\/script")
 
 
 def _policy(scripts: list[str]) -> str:
