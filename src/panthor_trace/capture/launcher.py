@@ -17,7 +17,7 @@ import shutil
 import signal
 import stat
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -171,6 +171,8 @@ class Command:
         self._stopped_by: int | None = None
         self._signals = signals
         self._may_be_held = may_be_held
+        #: Done before the tracer stops because the command did.
+        self.before_stop: Callable[[], None] = lambda: None
         go_read, self._go = os.pipe()
         self._error, error_write = os.pipe()
         self.pid = os.fork()
@@ -247,6 +249,7 @@ class Command:
         """
         number, self._stopped_by = self._stopped_by, None
         if number is not None and self._is_stopped():
+            self.before_stop()
             self._signals.stop_by(number)
 
     def _is_stopped(self) -> bool:

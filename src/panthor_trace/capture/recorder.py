@@ -32,6 +32,7 @@ from .observer import Observer, max_map_count
 from .program import Program, stopwatch
 from .sink import EventSink
 from .state import StateWatch
+from .status_line import StatusLine
 
 #: How often the ring is drained. Waking up for every record would cost the traced process more.
 DRAIN_SECONDS = 0.02
@@ -62,6 +63,8 @@ class Options:
     pid: int | None = None
     #: Stop a process at its failure until its state has been read.
     hold: bool = True
+    #: Show on the terminal how it goes.
+    live: bool = False
 
 
 @dataclass
@@ -233,26 +236,44 @@ def _record_into(
             if opened:
                 opened.close()
         raise
+    line = _status_line(say) if options.live else None  # while nobody else writes to the terminal
     if isinstance(target, Attached):
         say(f"attached to process {target.pid} ({' '.join(target.argv)}); Ctrl-C detaches")
     else:
         try:
+            if line:
+                target.before_stop = line.take_down
             target.release()
         except TraceError:
+            if line:
+                line.take_down()
             program.close()
             netlink.close()
             raise
     devices = {os.makedev(node.rdev >> 20, node.rdev & 0xFFFFF) for node in nodes}
     watch = StateWatch(target.pid, sink.write_state, holder, devices, observer.look_at)
     try:
-        _drain_until_end(program, target, sink, observer, watch, holder, signals)
+        _drain_until_end(program, target, sink, observer, watch, holder, signals, line)
     except Exception as error:  # whatever it is, the command is waited for all the same
         sink.failure = sink.failure or f"{type(error).__name__}: {error}"
         holder.close()
         _wait_for_end(target, signals)
+    if line:
+        line.take_down()
     program.close()
     netlink.close()
     return _finish(writer, program, target, sink, observer, netlink)
+
+
+def _status_line(say: Callable[[str], None]) -> StatusLine | None:
+    """Where standard error is a terminal."""
+    if not os.isatty(2):
+        return None
+    line = StatusLine.on(2)
+    if isinstance(line, str):
+        say(f"no live view: {line}")
+        return None
+    return line
 
 
 def _why_not_held(options: Options, program: Program) -> str:
@@ -327,6 +348,7 @@ def _drain_until_end(
     watch: StateWatch,
     holder: Holder,
     signals: Signals,
+    line: StatusLine | None,
 ) -> None:
     """Drain until the command has ended, then take what is left."""
     next_counters, received = 0.0, 0
@@ -338,6 +360,8 @@ def _drain_until_end(
         observer.observe(fresh)
         now = time.monotonic()
         watch.look(fresh)
+        if line:
+            line.look(fresh, now)
         watch.periodic(now)
         if now >= next_counters:
             holder.check()

@@ -86,6 +86,7 @@ def _complete(context: click.Context, _argument: click.Parameter, incomplete: st
 @click.option(
     "--no-hold", is_flag=True, help="Don't stop a process at its first failures to read its state then."
 )
+@click.option("--live", is_flag=True, help="Keep a status line on the terminal's bottom row (docs/live.md).")
 @click.argument("command", nargs=-1, shell_complete=_complete)
 def run(
     output: str | None,
@@ -100,6 +101,7 @@ def run(
     ioctl_hook: str,
     pid: int | None,
     no_hold: bool,
+    live: bool,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND traced, then say whether the kernel refused it anything.
@@ -112,7 +114,7 @@ def run(
         raise click.UsageError("--user takes a user's name or number, and not together with --no-drop")
     from ..capture.recorder import Options, record
 
-    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid, not no_hold)
+    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid, not no_hold, live)
     recording = record(options, say)
     status = EXIT_NO_VERDICT
     try:
