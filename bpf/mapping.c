@@ -10,6 +10,8 @@
 #define MAX_ERRNO     4095
 #define ENOENT        2
 #define ENOMEM        12
+#define ENFILE        23
+#define EMFILE        24
 #define RLIMIT_NOFILE 7
 #define RLIMIT_AS     9
 /* struct rlimit64: soft and hard. */
@@ -140,7 +142,7 @@ static __always_inline void process_limits(struct mapping_record *record)
 	record->address_space = read_pointer(mm, MM_TOTAL_VM);
 	record->address_space_limit =
 	    read_pointer(read_pointer(task, TASK_SIGNAL), SIGNAL_RLIM + RLIMIT_AS * RLIMIT_BYTES);
-	if (record->kind == MAPPING_OPEN)
+	if (record->kind == MAPPING_OPEN || record->kind == MAPPING_FILE)
 		record->length = read_pointer(read_pointer(task, TASK_SIGNAL),
 		                              SIGNAL_RLIM + RLIMIT_NOFILE * RLIMIT_BYTES);
 #endif
@@ -194,6 +196,22 @@ static __always_inline bool mapping_failed(u32 kind, s64 ret)
 	return kind != MAPPING_OPEN || ret != -ENOENT;
 }
 
+/* A server may try for ever: the first ones of a process are told. */
+#define FILES_TOLD 32
+BPF_TABLE("lru_hash", u32, u32, files_told, 1024);
+
+static __always_inline bool is_want_of_descriptors(s64 ret)
+{
+	u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	u32 zero = 0;
+	u32 *told;
+
+	if (ret != -EMFILE && ret != -ENFILE)
+		return false;
+	told = files_told.lookup_or_try_init(&tgid, &zero);
+	return told && (*told)++ < FILES_TOLD;
+}
+
 /* What all events of system calls' ends have (events/syscalls/sys_exit_mmap/format). */
 struct system_call_end {
 	u64 common;
@@ -212,12 +230,12 @@ int mapping_leave(struct system_call_end *end)
 	s64 ret = end->ret;
 
 	if (call) {
+		if (call->kind == MAPPING_OPEN && !is_render_node(call->address))
+			call->kind = is_want_of_descriptors(ret) ? MAPPING_FILE : 0;
 		kind = call->kind;
 		enter_ns = call->enter_ns;
-		if (kind != MAPPING_OPEN || is_render_node(call->address))
+		if (kind)
 			record_mapping(call, pid_tgid, ret);
-		else
-			kind = 0;
 		mappings_in_flight.delete(&tid);
 	} else if (ret != -ENOMEM || !is_traced(pid_tgid)) {
 		return 0;

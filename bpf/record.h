@@ -62,6 +62,9 @@ enum mapping_kind {
 	/* openat() of a render node: `ret` is the descriptor or a negative errno, `address` where
 	   the path was, `length` the process's soft limit on descriptors (0: not known). */
 	MAPPING_OPEN = 5,
+	/* openat() of any other file, refused for want of descriptors (EMFILE, ENFILE); `length` as
+	   above. */
+	MAPPING_FILE = 6,
 };
 
 /* Whether a process was stopped at its failure, or why not. */

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from panthor_trace import cli
 from panthor_trace.capture import recorder
 from panthor_trace.capture.identity import Identity
+from panthor_trace.commands.run import run
 from panthor_trace.errors import TraceError
 
 
@@ -144,3 +146,15 @@ def test_a_report_that_fails_leaves_the_commands_exit_status(
     monkeypatch.setattr("panthor_trace.commands.run._report", fail)
     assert run_main("--", "true") == 42
     assert "panthor-trace: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "units"), [("4K", 1), ("12K", 4), ("8m", 2048), ("1G", 1 << 18)])
+def test_ring_size_is_rounded_up_to_what_the_kernel_takes(given: str, units: int) -> None:
+    option = next(one for one in run.params if one.name == "ring_size")
+    assert option.process_value(click.Context(run), given) == units
+
+
+@pytest.mark.parametrize("given", ["", "M", "2K", "2G", "-8M", "8", "8Q", "٨M"])
+def test_ring_size_that_is_none_is_one_line(given: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_main("--ring-size", given, "--", "true") == 2
+    assert "is not a size from 4K to 1G" in capsys.readouterr().err

@@ -307,6 +307,10 @@ FUNCTIONS: tuple[Function, ...] = (
             Value("memory_cgroup", ("arg0 -> oom_control.memcg",)),
             Value("victim", ("arg0 -> oom_control.chosen -> task_struct.tgid",), 4),
             Value("chosen_points", ("arg0 -> oom_control.chosen_points",)),
+            Value(
+                "limit_pages",
+                ("arg0 -> oom_control.memcg -> mem_cgroup.memory + page_counter.max",),
+            ),
         ),
         everybody=True,
         core=True,

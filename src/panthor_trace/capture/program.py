@@ -81,7 +81,10 @@ def import_bcc() -> Any:
 class Program:
     """The loaded program. Closing it, or the end of the process however it comes, detaches every probe."""
 
-    def __init__(self, nodes: Sequence[Node], ioctl_hook: str = "auto") -> None:
+    def __init__(
+        self, nodes: Sequence[Node], ioctl_hook: str = "auto", ring_units: int = source.DEFAULT_RING_UNITS
+    ) -> None:
+        self._ring_units = ring_units
         self.seconds: dict[str, float] = {}
         #: What holding processes at their failures takes; None where that is not possible.
         self.hold_maps: HoldMaps | None = None
@@ -130,6 +133,7 @@ class Program:
                     message=has_event(MESSAGE_EVENT),
                     hold=hold,
                     waits=all(has_event(event) for event in WAIT_EVENTS),
+                    ring_units=self._ring_units,
                 )
                 self._bpf = self._bcc.BPF(text=text, cflags=_CFLAGS)
             except Exception as error:

@@ -31,6 +31,7 @@ from .nodes import Node, node_at, panthor_nodes
 from .observer import Observer, max_map_count
 from .program import Program, stopwatch
 from .sink import EventSink
+from .source import DEFAULT_RING_UNITS
 from .state import StateWatch
 from .status_line import StatusLine
 
@@ -65,6 +66,8 @@ class Options:
     hold: bool = True
     #: Show on the terminal how it goes.
     live: bool = False
+    #: Size of the ring of records in units of 4 KiB, a power of two.
+    ring_units: int = DEFAULT_RING_UNITS
 
 
 @dataclass
@@ -130,6 +133,7 @@ def _metadata(
         },
         "nodes": [node.as_json() for node in nodes],
         "ioctl_hook": program.ioctl_hook,
+        "ring_bytes": options.ring_units * 4096,
         "hold": holder.as_json(),
         "driver_functions": driver.as_json(),
         "layers": {name: layer.as_json() for name, layer in program.layers.items()},
@@ -204,7 +208,7 @@ def _record_into(
     sink = EventSink(writer)
     program = netlink = None
     try:
-        program = Program(nodes, options.ioctl_hook)
+        program = Program(nodes, options.ioctl_hook, options.ring_units)
         with stopwatch(program.seconds, "netlink"):
             netlink = Netlink(program.layers)
         root = target.root if isinstance(target, Attached) else options.root

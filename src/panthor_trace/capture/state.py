@@ -41,7 +41,11 @@ def _pid(record: bytes) -> int:
     return int(_TGID.unpack_from(record, _TGID_OFFSET)[0])
 
 
-_MAPPINGS = {int(MappingKind.NODE_UNMAP): "munmap", int(MappingKind.OPEN): "open"}
+_MAPPINGS = {
+    int(MappingKind.NODE_UNMAP): "munmap",
+    int(MappingKind.OPEN): "open",
+    int(MappingKind.FILE): "open",
+}
 
 
 @dataclass(frozen=True)

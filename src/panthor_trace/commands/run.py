@@ -34,6 +34,21 @@ def _assignment(
     return tuple(pairs)
 
 
+#: By suffix, in KiB.
+_UNITS = {"K": 1, "M": 1 << 10, "G": 1 << 20}
+_RING_KIB = (4, 1 << 20)
+
+
+def _ring_size(_context: click.Context, _option: click.Parameter, value: str) -> int:
+    """In units of 4 KiB, rounded up to a power of two: the kernel takes no other size."""
+    number, unit = value[:-1], _UNITS.get(value[-1:].upper())
+    kib = int(number) * unit if unit and number.isascii() and number.isdecimal() else 0
+    smallest, largest = _RING_KIB
+    if not smallest <= kib <= largest:
+        raise click.BadParameter(f"{value!r} is not a size from 4K to 1G, as 64K, 16M")
+    return 1 << (-(-kib // 4) - 1).bit_length()
+
+
 def _complete(context: click.Context, _argument: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """For a shell: the command among those of PATH, as the shell would; then files."""
     if context.params.get("command") or "/" in incomplete:
@@ -87,6 +102,14 @@ def _complete(context: click.Context, _argument: click.Parameter, incomplete: st
     "--no-hold", is_flag=True, help="Don't stop a process at its first failures to read its state then."
 )
 @click.option("--live", is_flag=True, help="Keep a status line on the terminal's bottom row (docs/live.md).")
+@click.option(
+    "--ring-size",
+    metavar="SIZE",
+    default="8M",
+    show_default=True,
+    callback=_ring_size,
+    help="Buffer between kernel and tracer, 4K to 1G: larger where records were lost.",
+)
 @click.argument("command", nargs=-1, shell_complete=_complete)
 def run(
     output: str | None,
@@ -102,6 +125,7 @@ def run(
     pid: int | None,
     no_hold: bool,
     live: bool,
+    ring_size: int,
     command: tuple[str, ...],
 ) -> None:
     """Run COMMAND traced, then say whether the kernel refused it anything.
@@ -114,7 +138,10 @@ def run(
         raise click.UsageError("--user takes a user's name or number, and not together with --no-drop")
     from ..capture.recorder import Options, record
 
-    options = Options(command, output, user, not no_drop, env, root, node, ioctl_hook, pid, not no_hold, live)
+    hold = not no_hold
+    options = Options(
+        command, output, user, not no_drop, env, root, node, ioctl_hook, pid, hold, live, ring_size
+    )
     recording = record(options, say)
     status = EXIT_NO_VERDICT
     try:

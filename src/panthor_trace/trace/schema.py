@@ -71,6 +71,7 @@ class MappingKind(enum.IntEnum):
     LIBRARY = 3
     OTHER = 4
     OPEN = 5
+    FILE = 6
 
 
 class Hold(enum.IntEnum):
