@@ -85,6 +85,15 @@ BOUNDS: tuple[Bound, ...] = (
 #: A VM leaves the kernel at least this much (PANTHOR_VM_MIN_KERNEL_VA_SIZE, panthor_mmu.c).
 MIN_KERNEL_VA_BYTES = 256 * MIB
 
+
+def mmap_offset_bytes(page_size: int) -> int:
+    """Bytes of mmap offsets a DRM device has for all its BOs, whoever made them: nearly 1 TiB.
+
+    DRM_FILE_PAGE_OFFSET_SIZE, include/drm/drm_vma_manager.h, of 64-bit kernels.
+    """
+    return 0xFFFF_FFFF // page_size * 256 * page_size
+
+
 #: TILER_HEAP_CREATE refuses other chunk sizes with EINVAL (panthor_heap_create, panthor_heap.c).
 HEAP_CHUNK_BYTES = (128 * KIB, 8 * MIB)
 

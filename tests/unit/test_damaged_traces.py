@@ -17,43 +17,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panthor_trace.model import build
-from panthor_trace.trace.reader import Records, Trace, parse_events
-from panthor_trace.trace.records import BLOCK, DTYPES
+from panthor_trace.trace.reader import Trace, parse_events
+from panthor_trace.trace.records import BLOCK
 from panthor_trace.trace.schema import (
     BLOCK_MAGIC,
-    COUNTER_COUNT,
     NO_DESCRIPTOR,
-    Counter,
     RecordType,
 )
 from panthor_trace.uapi.ioc import IOC_READ, IOC_WRITE, ioc
-from panthor_trace.verdict import Cause, Confidence, Verdict, judge
+from panthor_trace.verdict import Cause, Verdict, judge
 
+from ..damage import LOST, RANK, left_out, losing, wrong
 from .stories import STORIES, Story
 from .synthetic import SyntheticTrace
 
-RANK = {Confidence.LOW: 0, Confidence.MEDIUM: 1, Confidence.HIGH: 2}
-#: What each layer of the capture records.
-LAYERS = {
-    "ioctl": (RecordType.IOCTL, RecordType.ARRAY, RecordType.MAPPING, RecordType.DRIVER, RecordType.MESSAGE),
-    "mmap": (RecordType.MAPPING,),
-    "driver": (RecordType.DRIVER, RecordType.MESSAGE),
-    "vulkan": (RecordType.VULKAN,),
-    "exception": (RecordType.EXCEPTION,),
-    "process": (RecordType.PROCESS,),
-}
-#: A layer that cannot be there without another.
-NEEDED_BY = {"ioctl": ("mmap", "driver")}
-#: Which counter counts the lost records of a type.
-LOST = {
-    RecordType.IOCTL: Counter.LOST_IOCTL,
-    RecordType.ARRAY: Counter.LOST_ARRAY,
-    RecordType.VULKAN: Counter.LOST_VULKAN,
-    RecordType.EXCEPTION: Counter.LOST_EXCEPTION,
-    RecordType.PROCESS: Counter.LOST_PROCESS,
-    RecordType.DRIVER: Counter.LOST_DRIVER,
-    RecordType.MAPPING: Counter.LOST_MAPPING,
-}
 #: Told once in each example: all tables are built anew, which takes some tenths of a second.
 stories = st.sampled_from(STORIES)
 #: Where there is more to draw: twice as many examples as the profile has (conftest.py).
@@ -150,31 +127,15 @@ def test_lost_records_that_are_counted(story: Story, kind: RecordType, data: st.
     lost = int((~keep).sum())
     if not lost:
         return
-    damaged = replace(trace, records={**trace.records, kind: records[keep], **counted(LOST[kind], lost)})
-    assert_true_or_open(verdict_of(damaged), story)
-
-
-def counted(counter: Counter, number: int) -> dict[RecordType, Records]:
-    """A record of the counters."""
-    record = np.zeros(1, DTYPES[RecordType.COUNTERS])
-    record["values"] = np.zeros(COUNTER_COUNT, np.uint64)
-    record["values"][0, counter] = number
-    return {RecordType.COUNTERS: record}
+    assert_true_or_open(verdict_of(losing(trace, kind, keep)), story)
 
 
 @MORE
-@given(story=stories, absent=st.sampled_from(list(LAYERS)))
-def test_absent_layer(story: Story, absent: str) -> None:
-    trace = told(story)
-    gone = {absent, *NEEDED_BY.get(absent, ())}
-    layers = {
-        name: {**layer, "live": False, "why": "switched off"} if name in gone else layer
-        for name, layer in trace.meta["layers"].items()
-    }
-    types = {kind for name in gone for kind in LAYERS[name]}
-    records = {kind: rows for kind, rows in trace.records.items() if kind not in types}
-    damaged = replace(trace, meta={**trace.meta, "layers": layers}, records=records)
-    assert_true_or_open(verdict_of(damaged), story)
+@given(story=stories, data=st.data())
+def test_any_part_left_out(story: Story, data: st.DataObject) -> None:
+    """A layer, a function or an event that is not probed, types that are not known, no snapshot, no end."""
+    parts = dict(left_out(told(story)))
+    assert wrong(verdict_of(parts[data.draw(st.sampled_from(sorted(parts)))]), whole(story)) == ""
 
 
 @given(story=stories, grain=st.integers(2, 3000), phase=st.integers(0, 3000))

@@ -119,3 +119,36 @@ def test_nothing_to_judge_says_how_it_ended(status: int | None, said: str) -> No
     verdict = judge(build(trace), trace.meta, trace.end)
     assert verdict.cause is Cause.INCONCLUSIVE
     assert said in " ".join((verdict.headline, *verdict.evidence))
+
+
+def test_want_of_descriptors_is_named_where_nothing_else_failed() -> None:
+    run = SyntheticTrace()
+    run.call("vkCreateInstance")
+    run.mmap(5, kind=MappingKind.FILE, error=errno.EMFILE)
+    verdict = verdict_of(run, 1)
+    assert (verdict.cause, verdict.kernel_cap) == (Cause.PROCESS_LIMIT, KernelCap.NO)
+    assert "open of a file → EMFILE" in verdict.headline
+    assert verdict.refusal is not None
+    assert verdict.refusal.limit is not None
+    assert (verdict.refusal.limit.name, verdict.refusal.limit.value) == ("RLIMIT_NOFILE", 5)
+    assert "open descriptors of the process: RLIMIT_NOFILE = 5" in verdict.evidence
+    assert verdict.remedy is not None
+    assert "ulimit -n" in verdict.remedy
+
+
+def test_want_of_descriptors_of_a_program_that_ended_well_is_no_failure() -> None:
+    run = SyntheticTrace()
+    run.call("vkCreateInstance")
+    run.call("vkCreateDevice")
+    run.vm_create(0xFFFF_0000_0001_0000)
+    run.mmap(5, kind=MappingKind.FILE, error=errno.EMFILE)
+    assert verdict_of(run, 0).cause is Cause.CLEAN
+
+
+def test_driver_that_could_not_be_opened_for_want_of_descriptors() -> None:
+    run = SyntheticTrace()
+    with run.vulkan("vkCreateInstance", result=INCOMPATIBLE_DRIVER):
+        run.mmap(5, kind=MappingKind.FILE, error=errno.EMFILE)
+    verdict = verdict_of(run, 1)
+    assert verdict.cause is Cause.PROCESS_LIMIT
+    assert "the kernel refused to open a file: EMFILE" in verdict.evidence

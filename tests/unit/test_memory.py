@@ -124,6 +124,7 @@ def test_out_of_memory_killer_without_a_full_cgroup_is_the_machines() -> None:
     run = SyntheticTrace()
     run.call("vkCreateInstance")
     run.oom_kill()
+    run.driver("oom_kill_process", victim=run.pid, memory_cgroup=0)
     run.state("end")
     trace = run.finish(137)
     assert memory(judge(build(trace), trace.meta, trace.end)).which == "machine"

@@ -69,4 +69,8 @@ def test_what_blinds_each_layer_is_described() -> None:
     section = TEXT.split("What hides what:", 1)[1].split("\n## ")[0]
     lines = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| ")][1:]
     described = {layer.strip(): set(re.findall(r"`(\w+)`", losses)) for layer, losses in lines}
-    assert described == {layer: set(sight.hides) for layer, sight in SIGHTS.items()} | {"all": set(HIDES_ALL)}
+    functions = {
+        layer: {p for p in sight.probes or () if p.isidentifier()} for layer, sight in SIGHTS.items()
+    }
+    hides = {layer: set(sight.hides) | functions[layer] for layer, sight in SIGHTS.items()}
+    assert described == hides | {"all": set(HIDES_ALL)}

@@ -54,49 +54,55 @@ def decode(ioctl: Ioctl, raw: Bytes, sizes: npt.NDArray[np.int64]) -> pd.DataFra
 
 def elements(
     element: Ioctl, arrays: Records, owners: npt.NDArray[np.int64], strides: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.int64], pd.DataFrame]:
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], pd.DataFrame]:
     """The elements of the arrays that calls point to, from the array records.
 
     ``owners`` says which call each array record belongs to, ``strides`` what one element takes there.
-    Returns the owner of each element and one row an element. A partial element at the end of what was
-    recorded is left out; the call's ARRAY_CUT flag tells of it.
+    Returns the owner of each element, its number in the array, and one row an element. Those of which not
+    all was recorded are left out: the call's ARRAY_CUT flag tells of a cut end, a counter of lost records.
     """
     found_owners: list[npt.NDArray[np.int64]] = []
+    numbers: list[npt.NDArray[np.int64]] = []
     frames: list[pd.DataFrame] = []
     for stride in np.unique(strides[strides > 0]):
         chosen = strides == stride
-        owner, flat = _whole(arrays[chosen], owners[chosen], int(stride))
+        owner, number, flat = _whole(arrays[chosen], owners[chosen], int(stride))
         values = flat.view(layout(element, int(stride))).reshape(-1)
         known = {name: values[name].copy() for name in values.dtype.names or ()}
         frames.append(pd.DataFrame(known, columns=[field.name for field in element.fields]))
         found_owners.append(owner)
+        numbers.append(number)
     if not frames:
         empty = pd.DataFrame({field.name: np.empty(0, field.type) for field in element.fields})
-        return np.empty(0, np.int64), empty
-    return np.concatenate(found_owners), pd.concat(frames, ignore_index=True)
+        return np.empty(0, np.int64), np.empty(0, np.int64), empty
+    return np.concatenate(found_owners), np.concatenate(numbers), pd.concat(frames, ignore_index=True)
 
 
 def members(
     arrays: Records, owners: npt.NDArray[np.int64], stride: int, offset: int
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
     """The 64-bit member at ``offset`` of each array element, and the call it belongs to."""
-    owner, flat = _whole(arrays, owners, stride)
+    owner, _, flat = _whole(arrays, owners, stride)
     return owner, np.ascontiguousarray(flat[:, offset : offset + 8]).view("<u8").reshape(-1)
 
 
 def _whole(
     records: Records, owner: npt.NDArray[np.int64], stride: int
-) -> tuple[npt.NDArray[np.int64], Bytes]:
-    """The whole elements of each owner's array, a row each, and the owner of each."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Bytes]:
+    """The whole elements of each owner's array, a row each, the owner and the number of each.
+
+    Records may be missing anywhere in an array, so every byte is put where it belongs.
+    """
     if not len(records):
-        return np.empty(0, np.int64), np.empty((0, stride), np.uint8)
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty((0, stride), np.uint8)
     order = np.lexsort((records["offset"], owner))
     records, owner = records[order], owner[order]
-    names, first = np.unique(owner, return_index=True)
-    totals = np.add.reduceat(records["length"].astype(np.int64), first)
-    whole = totals // stride * stride
-    position = records["offset"].astype(np.int64)[:, None] + np.arange(ARRAY_BYTES)
-    per_record_whole = whole[np.searchsorted(names, owner)]
     inside = np.arange(ARRAY_BYTES) < records["length"][:, None]
-    kept = inside & (position < per_record_whole[:, None])
-    return np.repeat(names, whole // stride), np.ascontiguousarray(records["bytes"][kept].reshape(-1, stride))
+    position = (records["offset"].astype(np.int64)[:, None] + np.arange(ARRAY_BYTES))[inside]
+    key = np.stack([np.repeat(owner, inside.sum(axis=1)), position // stride])
+    begins = np.flatnonzero(np.append(True, (key[:, 1:] != key[:, :-1]).any(axis=0)))
+    sizes = np.diff(np.append(begins, key.shape[1]))
+    whole = sizes == stride
+    kept = np.repeat(whole, sizes)
+    flat = np.ascontiguousarray(records["bytes"][inside][kept].reshape(-1, stride))
+    return key[0, begins[whole]], key[1, begins[whole]], flat

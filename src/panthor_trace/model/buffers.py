@@ -99,12 +99,12 @@ def bindings(
     after = arguments(calls, records, "VM_BIND", "after")
     arrays, owners = arrays_of(trace, calls.loc[before.index])
     strides = before["ops_stride"].reindex(owners).to_numpy(np.int64)
-    owner, ops = elements(ioctls.VM_BIND_OP, arrays, owners, strides)
+    owner, number, ops = elements(ioctls.VM_BIND_OP, arrays, owners, strides)
     frame = calls.loc[owner, [*FROM_IOCTL, "recording_id"]].reset_index(drop=True)
     frame["vm_id"] = before.loc[owner, "vm_id"].to_numpy()
     frame["asynchronous"] = (before.loc[owner, "flags"].to_numpy(np.int64) & ioctls.VM_BIND_ASYNC) != 0
     frame["operations"] = before.loc[owner, "ops_count"].to_numpy()
-    frame["index"] = frame.groupby("ioctl_id").cumcount()
+    frame["index"] = number
     flags = ops["flags"].to_numpy(np.int64)
     kind = pd.Series(flags >> ioctls.VM_BIND_OP_SHIFT)
     frame["operation"] = kind.map(lambda value: ioctls.VM_BIND_OPS.get(value, str(value))).astype(object)

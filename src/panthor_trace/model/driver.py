@@ -51,11 +51,26 @@ def driver_calls(trace: Trace, ioctls: pd.DataFrame) -> pd.DataFrame:
         values = row["values"]
         assert isinstance(values, list)
         rows = number == index
+        unknown = _unknown_values(trace, str(row["name"]))
         for place, name in enumerate(values):
             if name not in columns:
                 columns[name] = pd.Series(pd.NA, index=frame.index, dtype="UInt64")
+            if name in unknown:
+                continue  # 0 in the records
             columns[name][rows] = records["values"][rows, place]
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
+
+
+def _unknown_values(trace: Trace, function: str) -> frozenset[str]:
+    """Values this kernel's types do not lead to: "NAME without VALUE, VALUE" of the layer's probes.
+
+    NAME is the symbol, which may have a compiler's suffix.
+    """
+    for probe in trace.meta.get("layers", {}).get("driver", {}).get("probes", ()):
+        name, _, unknown = str(probe).partition(" without ")
+        if unknown and name.split(".", 1)[0] == function:
+            return frozenset(unknown.split(", "))
+    return frozenset()
 
 
 def _ioctl_ids(records: np.ndarray, ioctls: pd.DataFrame) -> pd.Series:

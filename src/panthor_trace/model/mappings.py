@@ -67,23 +67,28 @@ def mappings(
     return frame
 
 
-def refused_libraries(trace: Trace) -> pd.DataFrame:
-    """One row an executable mapping of a file that the kernel refused; see docs/tables.md."""
+def refused_files(trace: Trace) -> pd.DataFrame:
+    """One row a file that could not be mapped executable, or not opened for want of descriptors.
+
+    See docs/tables.md.
+    """
     records = trace.of(RecordType.MAPPING)
-    records = records[(records["kind"] == MappingKind.LIBRARY) & (records["ret"] < 0)]
-    records = records[records["ret"] >= -_MAX_ERRNO]
+    records = records[np.isin(records["kind"], (MappingKind.LIBRARY, MappingKind.FILE))]
+    records = records[(records["ret"] < 0) & (records["ret"] >= -_MAX_ERRNO)]
+    opened = records["kind"] == MappingKind.FILE
     frame = pd.DataFrame(
         {
             "pid": records["head"]["tgid"].astype(np.int64),
             "tid": records["head"]["tid"].astype(np.int64),
             "enter_ns": records["head"]["enter_ns"].astype(np.int64),
             "exit_ns": records["exit_ns"].astype(np.int64),
-            "name": "mmap",
+            "name": np.where(opened, "open", "mmap").astype(object),
             "device": records["device"].astype(np.int64),
             "inode": records["inode"].astype(np.int64),
-            "size": records["length"].astype(np.int64),
-            "errno": [errno_name(-int(ret)) for ret in records["ret"]],
+            "size": pd.Series(records["length"].astype(np.int64), dtype="Int64").mask(opened),
+            "errno": pd.Series([errno_name(-int(ret)) for ret in records["ret"]], dtype=object),
             **_process_limits(trace, records),
+            "descriptor_limit": _known(records["length"]).mask(~opened),
         }
     )
     return frame.sort_values("enter_ns", kind="stable", ignore_index=True)

@@ -18,10 +18,11 @@ from ..uapi.taskstats import MEMBERS, OF_PROCESS
 _ACCOUNTING = tuple(member.column for member in MEMBERS if member.column not in ("process", "wait_status"))
 
 
-def processes(trace: Trace, cgroup_kills: Mapping[int, bool]) -> pd.DataFrame:
+def processes(trace: Trace, cgroup_kills: Mapping[int, tuple[bool, int | None]]) -> pd.DataFrame:
     """One row a traced process: parent, last executed file, first and last time seen, its accounting.
 
-    ``cgroup_kills`` says of those the out-of-memory killer chose whether it acted for a memory cgroup.
+    ``cgroup_kills`` says of those the out-of-memory killer chose whether it acted for a memory cgroup,
+    and of how many bytes its limit was.
     """
     records = trace.of(RecordType.PROCESS)
     rows: dict[int, dict[str, object]] = {}
@@ -58,7 +59,9 @@ def processes(trace: Trace, cgroup_kills: Mapping[int, bool]) -> pd.DataFrame:
     whole = ["parent", "exit_ns", "exit_status", "oom_killed_ns", *_ACCOUNTING]
     columns = ["pid", "parent", "path", "start_ns", *whole[1:]]
     frame = pd.DataFrame(list(rows.values()), columns=columns).astype(dict.fromkeys(whole, "Int64"))
-    frame["oom_in_cgroup"] = frame["pid"].map(cgroup_kills).astype("boolean")
+    kills = [cgroup_kills.get(int(pid), (pd.NA, pd.NA)) for pid in frame["pid"]]
+    frame["oom_in_cgroup"] = pd.Series([of for of, _ in kills], index=frame.index, dtype="boolean")
+    frame["oom_limit"] = pd.Series([limit for _, limit in kills], index=frame.index, dtype="Int64")
     return frame
 
 

@@ -134,9 +134,9 @@ def _heap_of(event: pd.Series, made: pd.DataFrame) -> pd.Series | None:
 
 
 def _limit_of(row: dict[str, object]) -> str:
-    if row["errno"] != "ENOMEM" or "chunks" not in row:
+    passes, target = row["renderpasses_in_flight"], row.get("target_in_flight")
+    if row["errno"] != "ENOMEM" or "chunks" not in row or pd.isna(passes):  # type: ignore[call-overload]
         return ""
-    passes, target = row["renderpasses_in_flight"], row["target_in_flight"]
     if int(str(passes)) > int(str(target)):
         return "heap_target_in_flight"
     if int(str(row["chunks"])) >= int(str(row["max_chunks"])):

@@ -68,7 +68,7 @@ def _group_submits(trace: Trace, ioctl_table: pd.DataFrame, records: Records) ->
     frame = ioctl_table.loc[before.index].copy()
     arrays, owners = arrays_of(trace, frame)
     strides = before["queue_submits_stride"].reindex(owners).to_numpy(np.int64)
-    owner, streams = elements(ioctls.QUEUE_SUBMIT, arrays, owners, strides)
+    owner, _, streams = elements(ioctls.QUEUE_SUBMIT, arrays, owners, strides)
     sizes = pd.Series(streams["stream_size"].to_numpy(np.int64)).groupby(owner).sum()
     frame["streams"] = before["queue_submits_count"].astype("Int64")
     frame["stream_bytes"] = sizes.reindex(frame.index, fill_value=0).to_numpy(np.int64)

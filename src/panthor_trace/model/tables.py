@@ -19,7 +19,7 @@ from .driver import driver_calls, gpu_faults, kernel_stacks, origins
 from .groups import groups
 from .ledger import memory
 from .lifetimes import end_with_files
-from .mappings import mappings, refused_libraries
+from .mappings import mappings, refused_files
 from .nesting import NONE, enclosing, parents
 from .processes import libraries, modules, processes, uevents
 from .spaces import heap_growth, heaps, vms
@@ -48,7 +48,7 @@ class Tables:
     processes: pd.DataFrame
     libraries: pd.DataFrame
     modules: pd.DataFrame
-    refused_libraries: pd.DataFrame
+    refused_files: pd.DataFrame
     uevents: pd.DataFrame
     vms: pd.DataFrame
     heaps: pd.DataFrame
@@ -88,7 +88,7 @@ def build(trace: Trace) -> Tables:
     bos = with_bindings(bos, binds, ranges)
     given, carried = submits(trace, calls, ioctl_table, raw)
     recorded = with_requests(recorded, ioctl_table, bos, binds)
-    process_table = processes(trace, _cgroup_kills(kernel))
+    process_table = processes(trace, _cgroup_kills(trace, kernel))
     mapped = mappings(trace, calls, ioctl_table, raw, bos)
     frames, stack_heads = stacks(trace)
     failures = _failures(trace, calls, ioctl_table, mapped, stack_heads)
@@ -109,7 +109,7 @@ def build(trace: Trace) -> Tables:
         processes=process_table,
         libraries=libraries(trace),
         modules=modules(trace),
-        refused_libraries=refused_libraries(trace),
+        refused_files=refused_files(trace),
         uevents=uevents(trace),
         vms=vm_table,
         heaps=heap_table,
@@ -188,12 +188,18 @@ def _exceptions(trace: Trace, calls: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-def _cgroup_kills(kernel: pd.DataFrame) -> dict[int, bool]:
-    """By process that the out-of-memory killer chose: whether it acted for a memory cgroup."""
+def _cgroup_kills(trace: Trace, kernel: pd.DataFrame) -> dict[int, tuple[bool, int | None]]:
+    """By process that the out-of-memory killer chose: whether it acted for a memory cgroup, and its limit."""
     if "victim" not in kernel:
         return {}
-    kills = kernel[(kernel["function"] == "oom_kill_process") & kernel["victim"].notna()]
-    return {int(row["victim"]): bool(row["memory_cgroup"]) for _, row in kills.iterrows()}
+    page = trace.meta.get("machine", {}).get("page_size", 4096)
+    known = kernel["victim"].notna() & kernel["memory_cgroup"].notna()
+    kills = {}
+    for _, row in kernel[(kernel["function"] == "oom_kill_process") & known].iterrows():
+        pages = row.get("limit_pages")
+        limit = int(pages) * page if row["memory_cgroup"] and not pd.isna(pages) and pages else None
+        kills[int(row["victim"])] = bool(row["memory_cgroup"]), limit
+    return kills
 
 
 def _losses(trace: Trace) -> pd.DataFrame:

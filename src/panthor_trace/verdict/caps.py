@@ -32,8 +32,10 @@ def _driver(case: Case, at_ns: int, pid: int | None) -> Iterator[CapUse]:
         keys = ["file", "vm_id"] if limit.per == "VM" else "file"
         fullest = max((rows for _, rows in there.groupby(keys)), key=len, default=there)
         scope = _scope(fullest.iloc[-1], limit.per == "VM") if len(fullest) else ""
-        known = case.used_panthor or not case.blind_to
-        yield CapUse(limit.name, limit.counts, scope, "", len(fullest) if known else None, limit.value)
+        known = case.attached is None and (case.used_panthor or not case.blind_to)
+        note = "" if case.attached is None else "those made before the recording are not known"
+        used = len(fullest) if known else None
+        yield CapUse(limit.name, limit.counts, scope, "", used, limit.value, note=note)
     yield from _chunks(case, at_ns, pid)
     yield from _addresses(case, at_ns, pid)
 

@@ -65,7 +65,7 @@ class Case:
         reasons = list(self.blind("ioctl", "vulkan"))
         if self.exit_code:
             reasons += self.blind("exception")
-        if self.exit_code == _KILLED:
+        if self.exit_code == _KILLED or self.tables.processes["exit_status"].eq(_KILLED).any():
             reasons += self.blind("process")
         kinds = {kind for kind, _ in self.losses}
         reasons += [note for note, device_seen in self._late_libraries if not device_seen]
@@ -88,8 +88,8 @@ class Case:
             )
             if not facts.get("live") and not unused:
                 reasons.append(f"the {layer} layer was not live: {facts.get('why') or 'unknown reason'}")
-            elif sight.probe and sight.probe in facts.get("missing", ()):
-                reasons.append(f"the {layer} layer had no {sight.probe}")
+            elif not unused and (absent := sight.absent(facts)):
+                reasons.append(f"the {layer} layer had no probe of {', '.join(absent)}")
             lost = sum(count for kind, count in self.losses if kind in sight.hides)
             if lost:
                 reasons.append(f"{lost} records of the {layer} layer were lost")
@@ -104,6 +104,17 @@ class Case:
         if arrays or bool(self.tables.ioctls.loc[binds, "cut"].any()):
             reasons.append("not all operations of every VM_BIND were recorded")
         return tuple(reasons)
+
+    @property
+    def blind_to_growth(self) -> tuple[str, ...]:
+        """Reasons why a heap may have been refused a chunk unseen: only the driver layer shows that."""
+        return self.blind("driver") if len(self.tables.heaps) else ()
+
+    @cached_property
+    def unseen_requests(self) -> tuple[str, ...]:
+        """Reasons why requests may have been made that the trace does not have."""
+        attached = () if self.attached is None else (self.attached,)
+        return (*attached, *self.blind("ioctl"), *(self.blind_to if self.torn else ()))
 
     def never_mapped(self, library: str) -> bool:
         """Whether no traced process is known to have loaded ``library``, where that would be known."""
@@ -138,15 +149,18 @@ class Case:
             for _, row in late.iterrows()
         )
 
+    @property
+    def attached(self) -> str | None:
+        """What is not known of a process that ran already when the recording began; else None."""
+        pid = self.meta.get("attached_pid")
+        if pid is None:
+            return None
+        return f"attached to process {pid} while it ran: the objects it had made before are not known"
+
     @cached_property
     def caveats(self) -> tuple[str, ...]:
         """What makes an answer less certain without taking it away."""
-        notes = []
-        attached = self.meta.get("attached_pid")
-        if attached is not None:
-            notes.append(
-                f"attached to process {attached} while it ran: the objects it had made before are not known"
-            )
+        notes = [] if self.attached is None else [self.attached]
         notes += [note for note, device_seen in self._late_libraries if device_seen]
         return tuple(notes)
 
@@ -154,6 +168,11 @@ class Case:
     def used_panthor(self) -> bool:
         """Whether any traced process made a request to a panthor node."""
         return len(self.tables.ioctls) > 0
+
+    @property
+    def used_gpu(self) -> bool:
+        """Whether any traced process called Vulkan or panthor."""
+        return self.used_panthor or len(self.tables.vulkan) > 0
 
     @cached_property
     def uses_ggml(self) -> bool:
@@ -246,6 +265,12 @@ class Case:
         table = self.tables.processes
         answer = table.loc[table["pid"] == pid, "oom_in_cgroup"]
         return None if answer.empty or pd.isna(answer.iloc[0]) else bool(answer.iloc[0])
+
+    @property
+    def oom_limit(self) -> int | None:
+        """Limit of the memory cgroup the out-of-memory killer last acted for, in bytes; None: not known."""
+        known = self.tables.processes["oom_limit"].dropna()
+        return int(known.iloc[-1]) if len(known) else None
 
     @cached_property
     def reused_pids(self) -> frozenset[int]:

@@ -143,7 +143,7 @@ def _would_raise(case: Case, verdict: Verdict, memory: Memory | None) -> Iterato
         return
     for kind, _ in case.losses:
         if kind.startswith(("lost_", "missed_")):
-            yield "a run that loses no records: fewer other programs on the machine, a shorter workload"
+            yield "a run that loses no records: a larger --ring-size, or less else on the machine"
             break
     for name, layer in case.meta.get("layers", {}).items():
         if not layer.get("live"):

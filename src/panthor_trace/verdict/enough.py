@@ -109,6 +109,18 @@ def _kernel_range(case: Case, refusal: Refusal, limit: LimitHit) -> Iterator[str
     )
 
 
+def _offsets(case: Case, refusal: Refusal, limit: LimitHit) -> Iterator[str]:
+    if limit.value is None or refusal.size is None:
+        return
+    yield (
+        f"{size(limit.value)} of mmap offsets are all that a device has, for the buffers of all programs; "
+        f"{size(refusal.size)} were asked for in one piece"
+    )
+    known = case.tables.states["memory_available"].dropna()
+    if len(known) and refusal.size > int(known.max()):
+        yield f"memory would not have been enough either: {size(int(known.max()))} were available at most"
+
+
 def _mappings(case: Case, refusal: Refusal, limit: LimitHit) -> Iterator[str]:
     yield f"{limit.value} mappings were allowed, all were in use; one more was asked for"
 
@@ -142,6 +154,7 @@ _BY_LIMIT: dict[str, Callable[[Case, Refusal, LimitHit], Iterator[str]]] = {
     "user_va_range": _user_range,
     "heap_chunk_size": _chunk_size,
     "kernel_va_range": _kernel_range,
+    "mmap_offsets": _offsets,
     "vm.max_map_count": _mappings,
     "RLIMIT_AS": _address_space,
     "RLIMIT_NOFILE": _descriptors,

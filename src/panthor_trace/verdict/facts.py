@@ -203,6 +203,18 @@ def within_process_limits(case: Case, row: pd.Series) -> bool:
     return row["name"] in ("mmap", "munmap") and known and counted and process_limit(case, row) is None
 
 
+def descriptors_said(case: Case, row: pd.Series) -> list[str]:
+    """How many descriptors the process of a refused opening had, by the snapshot, and might have."""
+    most = _optional(row.get("descriptor_limit"))
+    states = case.tables.states
+    near = states[states["pid"].eq(row["pid"]).fillna(False) & states["descriptors"].notna()]
+    near = near[near["failed_ns"].eq(row["exit_ns"]).fillna(False)] if len(near) > 1 else near
+    if most is None:
+        return []
+    open_ = f"{int(near['descriptors'].iloc[0])} of " if len(near) else ""
+    return [f"open descriptors of the process: {open_}RLIMIT_NOFILE = {most}"]
+
+
 def process_limits(case: Case, row: pd.Series) -> list[str]:
     """How far the process was from its own limits when a mapping (row of ``mappings``) was refused."""
     facts = []

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pandas as pd
 
 from . import wording
 from .case import Case
-from .facts import failing_call, process_limit, process_limits, refusal_of
+from .facts import descriptors_said, failing_call, process_limit, process_limits, refusal_of
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Refusal, Verdict
 
@@ -17,41 +18,49 @@ from .verdict import Cause, Confidence, KernelCap, Refusal, Verdict
 _LOADING = ("vkCreateInstance", "vkCreateDevice")
 
 
-def refused_library(case: Case, call: pd.Series) -> pd.Series | None:
-    """The last library (row of ``refused_libraries``) whose mapping was refused inside a Vulkan call.
+def refused_file(case: Case, call: pd.Series) -> pd.Series | None:
+    """The last file (row of ``refused_files``) that could not be loaded or opened inside a Vulkan call.
 
     A loader that cannot load a driver answers as if there were none (VK_ERROR_INCOMPATIBLE_DRIVER). It may
     have tried before the call that says so, when it was asked for instance extensions.
     """
-    table = case.tables.refused_libraries
+    table = case.tables.refused_files
     since = 0 if call["function"] in _LOADING else call["enter_ns"]
     found = table["pid"].eq(call["pid"]) & table["exit_ns"].between(since, call["exit_ns"])
     return table[found].iloc[-1] if found.any() else None
 
 
-def library_said(case: Case, library: pd.Series) -> list[str]:
-    """A refused library, and how far the process was from its limits."""
+def file_said(case: Case, file: pd.Series) -> list[str]:
+    """A refused file, and how far the process was from its limits."""
+    if file["name"] == "open":
+        return [f"the kernel refused to open a file: {file['errno']}", *descriptors_said(case, file)]
     return [
-        f"the kernel refused to map a library of {wording.size(int(library['size']))}: {library['errno']}",
-        *process_limits(case, library),
+        f"the kernel refused to map a library of {wording.size(int(file['size']))}: {file['errno']}",
+        *process_limits(case, file),
     ]
+
+
+def _refusal_of_file(case: Case, file: pd.Series, inside: str | None) -> Refusal:
+    mapped = file["name"] == "mmap"
+    return Refusal(
+        ioctl="mmap of a library" if mapped else "open of a file",
+        errno=str(file["errno"]),
+        inside=inside,
+        size=int(file["size"]) if mapped else None,
+        since_start_ns=int(file["exit_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
+        limit=process_limit(case, file),
+        pid=int(file["pid"]),
+    )
 
 
 def driver_not_loaded(case: Case, call: pd.Series) -> Verdict | None:
     """A Vulkan call failed because a library it needed could not be mapped."""
-    library = refused_library(case, call)
-    if library is None:
+    file = refused_file(case, call)
+    if file is None:
         return None
     failing = failing_call(case, call, call["vulkan_id"])
-    refusal = Refusal(
-        ioctl="mmap of a library",
-        errno=str(library["errno"]),
-        inside=failing.name,
-        size=int(library["size"]),
-        since_start_ns=int(library["exit_ns"]) - int(case.meta.get("started_monotonic_ns", 0)),
-        limit=process_limit(case, library),
-    )
-    cause = cause_of("mmap", str(library["errno"]))
+    refusal = _refusal_of_file(case, file, failing.name)
+    cause = cause_of(str(file["name"]), str(file["errno"]))
     return Verdict(
         cause=cause,
         kernel_cap=KernelCap.NO,
@@ -60,8 +69,35 @@ def driver_not_loaded(case: Case, call: pd.Series) -> Verdict | None:
         confidence=Confidence.MEDIUM,
         failing_call=failing,
         refusal=refusal,
-        evidence=(wording.call(failing), *library_said(case, library)),
+        evidence=(wording.call(failing), *file_said(case, file)),
         missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
+def descriptors_ran_out(case: Case) -> Verdict | None:
+    """A process ended badly that had been refused a file for want of descriptors; nothing else failed."""
+    table = case.tables.refused_files
+    table = table[table["name"] == "open"]
+    table = table[table["pid"].map(lambda pid: case.failed(int(pid))).astype(bool)]
+    if table.empty or not case.used_gpu:
+        return None
+    last = table.iloc[-1]
+    refusal = replace(_refusal_of_file(case, last, None), count=len(table))
+    cause = cause_of("open", str(last["errno"]))
+    return Verdict(
+        cause=cause,
+        kernel_cap=KernelCap.NO,
+        refused_by="kernel",
+        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
+        confidence=Confidence.MEDIUM,
+        refusal=refusal,
+        evidence=(
+            *file_said(case, last),
+            wording.ending(case.exit_code),
+            f"{wording.counted(len(table), 'file')} refused so, and nothing else for good",
+        ),
+        missing=(*case.blind_to, "whether the program ended for that: no call tells"),
         losses=case.losses,
     )
 
@@ -110,11 +146,11 @@ def _may_open(case: Case) -> str:
 def _reason(case: Case, call: pd.Series) -> Iterator[str]:
     requests = case.requests_inside(call)
     refused = requests[requests["failed"]]
-    library = refused_library(case, call)
+    file = refused_file(case, call)
     if len(refused):
         yield f"its reason: {wording.refusal(refusal_of(case, refused.iloc[-1], len(refused)))}"
-    elif library is not None:
-        yield from library_said(case, library)
+    elif file is not None:
+        yield from file_said(case, file)
 
 
 def never_used(case: Case) -> Verdict | None:
@@ -126,9 +162,12 @@ def never_used(case: Case) -> Verdict | None:
         return None
     if len(calls):
         what = "the command used Vulkan, but no panthor device, and made no Vulkan device that was seen"
+        full = case.tables.refused_files["name"].eq("open")
         why = (
             f"why: openings of device nodes were not recorded; {_may_open(case)}"
             if case.blind("mmap")
+            else f"why: {'; '.join(file_said(case, case.tables.refused_files[full].iloc[-1]))}"
+            if full.any()
             else "why: no opening of a device node was refused"
         )
     else:

@@ -92,8 +92,7 @@ def ended_by_itself(case: Case) -> Verdict | None:
     ruled_out = (f"the kernel: {wording.counted(len(case.tables.ioctls), 'request')}, none refused for good",)
     missing = ("the program's Vulkan calls, if it made any: none was seen",)
     blind = case.blind_in_user_space
-    if len(case.tables.heaps):
-        blind += case.blind("driver")  # a heap that may not grow: only the driver layer shows it
+    blind += case.blind_to_growth
     if len(unbound):
         buffer = buffer_of(unbound.iloc[-1])
         verdict = Verdict(
@@ -153,7 +152,7 @@ def _heap_verdict(case: Case, row: pd.Series, consequences: tuple[str, ...]) -> 
     state = "" if pd.isna(row["chunks"]) else f", it had {row['chunks']} of {row['max_chunks']} chunks"
     passes = f"{row['renderpasses_in_flight']} render passes in flight"
     allowed = "" if pd.isna(row["target_in_flight"]) else f" of {row['target_in_flight']}"
-    return Verdict(
+    verdict = Verdict(
         cause=cause,
         kernel_cap=KernelCap.YES if hit else KernelCap.NO,
         refused_by="kernel",
@@ -168,6 +167,15 @@ def _heap_verdict(case: Case, row: pd.Series, consequences: tuple[str, ...]) -> 
         missing=case.blind_to,
         losses=case.losses,
     )
+    return unless_blind(case, verdict, _uncounted(case, row))
+
+
+def _uncounted(case: Case, row: pd.Series) -> tuple[str, ...]:
+    """Why a refused growth may have met another limit than it seems: all of them are ENOMEM."""
+    if not row["limit"]:
+        return ("which heap it was is not known: it may have had all its chunks, or memory ran out",)
+    # Of a chunk more or less that went unseen depends whether the heap had all it may have.
+    return case.blind("driver") if row["limit"] != "heap_target_in_flight" else ()
 
 
 def _said(case: Case, faults: pd.DataFrame) -> list[str]:

@@ -26,8 +26,9 @@ from .facts import (
     unbound_buffers,
     within_process_limits,
 )
-from .given_up import driver_not_loaded, never_used, went_on
+from .given_up import descriptors_ran_out, driver_not_loaded, never_used, went_on
 from .inside import ended_by_itself, gpu_failed, heap_growth_refused
+from .reached import undecided
 from .refusals import cause_of
 from .verdict import Cause, Confidence, KernelCap, Verdict
 
@@ -85,11 +86,12 @@ def _kernel_verdict(case: Case, requests: pd.DataFrame, call: pd.Series | None, 
         evidence.append(
             f"dispatch {failing.dispatch_number} of the process ({x}x{y}x{z} workgroups) was being recorded"
         )
+    how_refused = wording.refused(cause, refusal.limit)
     verdict = Verdict(
         cause=cause,
         kernel_cap=KernelCap.YES if cause is Cause.KERNEL_CAP else KernelCap.NO,
-        refused_by="kernel",
-        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
+        refused_by="GPU" if cause is Cause.GPU_FAULT else "kernel",
+        headline=f"the kernel refused, it {how_refused}: {wording.refusal(refusal)}",
         confidence=Confidence.HIGH
         if (call is not None or refusal.origin) and not case.blind_to
         else Confidence.MEDIUM,
@@ -108,8 +110,10 @@ def _ambiguous(case: Case, row: pd.Series, cause: Cause) -> tuple[str, ...]:
 
     GROUP_SUBMIT answers EINVAL to a malformed job, and to any job once the group is lost (panthor_sched.c).
     """
-    if cause is not Cause.KERNEL_REJECTED or row["name"] != "GROUP_SUBMIT":
+    if cause not in (Cause.KERNEL_REJECTED, Cause.KERNEL_MEMORY):
         return ()
+    if row["name"] != "GROUP_SUBMIT":
+        return undecided(case, row)
     blind = case.blind("driver")
     return (*blind, *case.blind_to) if blind or case.torn else ()
 
@@ -222,6 +226,7 @@ def _nothing_failed(case: Case) -> Verdict:
             evidence=tuple(evidence),
             losses=case.losses,
         ),
+        (*case.blind_to, *(case.blind_to_growth if case.exit_code else ())),
     )
 
 
@@ -250,6 +255,7 @@ RULES: tuple[Callable[[Case], Verdict | None], ...] = (
     _request_refused,
     _killed_for_memory,
     heap_growth_refused,
+    descriptors_ran_out,
     went_on,
     ended_by_itself,
     never_used,

@@ -24,8 +24,10 @@ def memory_of(case: Case, at_ns: int, pid: int | None, size: int | None) -> Memo
     if by_cgroup is not None:
         return by_cgroup
     if case.oom_killed and all(case.oom_in_cgroup(victim) for victim in case.oom_killed):
-        ground = "the out-of-memory killer acted for a memory cgroup; which one, no snapshot tells"
-        return Memory("cgroup", ground, killed=case.oom_killed)
+        limit = case.oom_limit
+        of = "whose limit is not known" if limit is None else f"of which the limit was {wording.size(limit)}"
+        ground = f"the out-of-memory killer acted for a memory cgroup {of}; its directory no snapshot tells"
+        return Memory("cgroup", ground, limit=limit, killed=case.oom_killed)
     by_machine = _machine(case, states, at_ns, size)
     if by_machine is not None:
         return by_machine
@@ -33,6 +35,8 @@ def memory_of(case: Case, at_ns: int, pid: int | None, size: int | None) -> Memo
     if row is None:
         return Memory("unknown", "the trace has no snapshot of memory", killed=case.oom_killed)
     ground = f"{wording.size(int(row['memory_available']))} were available in the machine"
+    if any(case.oom_in_cgroup(victim) is None for victim in case.oom_killed):
+        ground = f"for which memory the out-of-memory killer acted was not seen; {ground}"
     if pd.isna(row["cgroup"]):
         ground += ", the process's memory cgroup could not be read"
     elif states["cgroup_max"].isna().all():
@@ -41,6 +45,18 @@ def memory_of(case: Case, at_ns: int, pid: int | None, size: int | None) -> Memo
         limited = nearest(states, at_ns, "cgroup_max")
         ground += f", and {row['cgroup'] if limited is None else limited['cgroup']} had not met its limit"
     return Memory("unknown", ground, killed=case.oom_killed)
+
+
+def _killed_for_the_machine(case: Case) -> bool:
+    """Whether the out-of-memory killer acted for no memory cgroup: as seen, or none had a limit."""
+    states = case.tables.states
+    for victim in case.oom_killed:
+        own = states[states["pid"].eq(victim).fillna(False).astype(bool)]
+        unlimited = len(own) and own["cgroup"].notna().any() and own["cgroup_max"].isna().all()
+        seen = case.oom_in_cgroup(victim)
+        if seen is False or (seen is None and unlimited):
+            return True
+    return False
 
 
 def _cgroup(case: Case, states: pd.DataFrame, at_ns: int, pid: int | None, size: int | None) -> Memory | None:
@@ -81,9 +97,9 @@ def _machine(case: Case, states: pd.DataFrame, at_ns: int, size: int | None) -> 
     known = states[states["memory_available"].notna() & states["memory_total"].notna()]
     row = nearest(known, at_ns, "memory_available")
     if row is None:
-        if not case.oom_killed:
+        if not _killed_for_the_machine(case):
             return None
-        return Memory("machine", "the out-of-memory killer was at work", killed=case.oom_killed)
+        return Memory("machine", "the machine's out-of-memory killer was at work", killed=case.oom_killed)
     before = known[known["time_ns"] <= at_ns]
     total = int(row["memory_total"])
     available = int(row["memory_available"])
@@ -97,7 +113,7 @@ def _machine(case: Case, states: pd.DataFrame, at_ns: int, size: int | None) -> 
         )
     elif available < total * _SCARCE:
         ground = f"{wording.size(available)} of {wording.size(total)} were available"
-    elif case.oom_killed:
+    elif _killed_for_the_machine(case):
         ground = "the machine's out-of-memory killer was at work"
     else:
         return None

@@ -98,6 +98,12 @@ REMEDIES: tuple[Remedy, ...] = (
         f"chunks need less of it. panvk chooses both without an option: report it to {_MESA}.",
     ),
     Remedy(
+        Cause.KERNEL_CAP,
+        "mmap_offsets",
+        "No option raises it. A buffer of that size is hardly meant: look at what was asked for, or end what "
+        "else holds buffers of this device.",
+    ),
+    Remedy(
         Cause.KERNEL_MEMORY,
         "cgroup",
         "Raise the limit of the memory cgroup ({limit_file}), or start the program outside of it.",

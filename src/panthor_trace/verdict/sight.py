@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -17,8 +18,22 @@ class Sight:
     library: str = ""
     #: Of no use on a machine without a panthor device.
     device: bool = False
-    #: A probe (as in the layer's ``missing``) without which the layer is blind to what is asked of it.
-    probe: str = ""
+    #: Probes (as in the layer's ``missing``) without which the layer is blind to what is asked of it; of
+    #: libvulkan's, every one: a call may have failed that was not seen.
+    probes: frozenset[str] | None = frozenset()
+
+    def absent(self, layer: Mapping[str, Any]) -> list[str]:
+        """Those probes of the ``layer`` (of meta.json) that are missing, and that it is blind without.
+
+        Work of kernel threads belongs to the process whose VM it is done in: a probe "without vm" sees none.
+        """
+        found = [name for name in layer.get("missing", ()) if self.probes is None or name in self.probes]
+        needed = self.probes or frozenset()
+        for probe in layer.get("probes", ()):
+            name, _, unknown = str(probe).partition(" without ")
+            if name in needed and "vm" in unknown.split(", "):
+                found.append(f"{name} that knows whose work it is")
+        return found
 
 
 SIGHTS: Mapping[str, Sight] = MappingProxyType(
@@ -28,14 +43,19 @@ SIGHTS: Mapping[str, Sight] = MappingProxyType(
         ),
         "mmap": Sight(frozenset({"lost_mapping", "missed_process", "lost_process"}), device=True),
         "driver": Sight(
-            frozenset({"lost_driver", "missed_driver", "missed_return", "lost_message"}), device=True
+            frozenset({"lost_driver", "missed_driver", "missed_return", "lost_message"}),
+            device=True,
+            probes=frozenset({"panthor_heap_grow", "group_term_work"}),
         ),
         "vulkan": Sight(
             frozenset({"lost_vulkan", "missed_vulkan", "unmatched_vulkan", "missed_process"}),
             library="libvulkan.so",
+            probes=None,
         ),
         "exception": Sight(frozenset({"lost_exception", "missed_process"}), library="libstdc++.so"),
-        "process": Sight(frozenset({"lost_process", "missed_process"}), probe="tracepoint:oom/mark_victim"),
+        "process": Sight(
+            frozenset({"lost_process", "missed_process"}), probes=frozenset({"tracepoint:oom/mark_victim"})
+        ),
     }
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import signal
 
-from .verdict import Buffer, Cause, FailingCall, KernelCap, Memory, Refusal
+from .verdict import Buffer, Cause, FailingCall, KernelCap, LimitHit, Memory, Refusal
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -17,6 +17,13 @@ REFUSED = {
     Cause.GPU_FAULT: "could not use the GPU any more",
     Cause.PROCESS_LIMIT: "held the process to one of its own limits",
 }
+
+
+def refused(cause: Cause, limit: LimitHit | None) -> str:
+    """The same of one refusal: a cap may be DRM's."""
+    if limit is not None and limit.name == "mmap_offsets":
+        return "reached a fixed limit of DRM"
+    return REFUSED[cause]
 
 
 def size(count: int) -> str:
