@@ -96,7 +96,7 @@ USES: dict[str, tuple[str, int]] = {
 
 #: Scenarios whose memory cgroup may be gone before anybody has read its limit (a busy machine, a process that
 #: could not be held for long enough): what is said of it then. Which memory it was is then open, not wrong.
-LIMIT_UNREAD = {"cgroup-oom-kill": "memory.max", "cgroup-bind": "unknown", "cgroup-heap": "unknown"}
+LIMIT_UNREAD = {"cgroup-bind": "unknown", "cgroup-heap": "unknown"}
 
 #: The first fault of the GPU; where more than one may be first, all that are right.
 FAULTS: dict[str, tuple[str, ...]] = {

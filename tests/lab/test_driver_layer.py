@@ -19,13 +19,16 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
+from board.kernels import KERNELS
 from board.simfail import Scenario, scenarios
 from panthor_trace.commands.report import report
 from panthor_trace.model import Tables, build
 from panthor_trace.trace.process import only_process
 from panthor_trace.trace.reader import Trace, read_trace
+from panthor_trace.verdict import judge
 from panthor_trace.verdict.remedies import REMEDIES
 
+from .. import damage
 from .conftest import BoardRun
 from .matrix import cells
 
@@ -156,6 +159,28 @@ def test_verdict(
     assert [f"{title}: {cell}" for title, cell in row.items() if cell.wrong] == [], verdict["headline"]
 
 
+#: What no refusal's chain names, and verdicts rest on.
+SILENT = ("panthor_heap_grow", "group_term_work", "oom_kill_process")
+
+
+@pytest.mark.parametrize("name", [scenario.name for scenario in TOGETHER])
+def test_any_part_left_out(recorded: Recorded, kernel: str, name: str) -> None:
+    """The same recordings without a layer, an event, types, or a function the verdict rests on."""
+    if kernel != KERNELS[0].name:
+        pytest.skip("done on the newest only: half a second a verdict, ten to a scenario")
+    trace = only_process(recorded.trace, *recorded.processes[name])
+    whole = judge(build(trace), trace.meta, trace.end)
+    chain = ((whole.refusal and whole.refusal.origin_chain) or "").split(" < ")
+    needed = {f"function {function}" for function in (chain[0], *SILENT)}
+    damaged = {
+        what: damage.wrong(judge(build(left), left.meta, left.end), whole)
+        for what, left in damage.left_out(trace)
+        if not what.startswith("function ") or what in needed
+    }
+    assert len(damaged) > 3
+    assert {what: how for what, how in damaged.items() if how} == {}
+
+
 def test_options_that_remedies_name_exist(recorded: Recorded) -> None:
     share = recorded.path.parent
     variables = set((share / "variables").read_text().split())
@@ -222,6 +247,7 @@ def test_out_of_memory_kill_names_the_memory_cgroup(recorded: Recorded) -> None:
     killed = recorded.tables("cgroup-oom-kill").processes
     killed = killed[killed["oom_killed_ns"].notna()]
     assert killed["oom_in_cgroup"].tolist() == [True]
+    assert killed["oom_limit"].tolist() == [64 << 20]
 
 
 def test_ioctls_were_caught_on_the_drm_path_and_no_return_was_missed(recorded: Recorded) -> None:

@@ -82,7 +82,7 @@ class Expected:
 
 
 OUT_OF_ADDRESSES = ("panvk's own addresses, 32 MiB to 4 GiB", "was made and closed there without being bound")
-TOO_LARGE = ("BO_CREATE of 64 TiB → ENOSPC",)
+TOO_LARGE = ("a fixed limit of DRM: BO_CREATE of 64 TiB → ENOSPC", "limit: mmap_offsets")
 
 EXPECTED = {
     "pools": Expected(
@@ -93,9 +93,9 @@ EXPECTED = {
         "vkCreateDescriptorPool",
     ),
     "pool-at-once": Expected((1,), Cause.DRIVER_VA, "panvk", OUT_OF_ADDRESSES, "vkCreateDescriptorPool"),
-    "thread": Expected((1,), Cause.KERNEL_MEMORY, "kernel", TOO_LARGE, "vkAllocateMemory"),
-    "child": Expected((1,), Cause.KERNEL_MEMORY, "kernel", TOO_LARGE, "vkAllocateMemory"),
-    "two": Expected((0,), Cause.KERNEL_MEMORY, "kernel", TOO_LARGE, "vkAllocateMemory"),
+    "thread": Expected((1,), Cause.KERNEL_CAP, "kernel", TOO_LARGE, "vkAllocateMemory"),
+    "child": Expected((1,), Cause.KERNEL_CAP, "kernel", TOO_LARGE, "vkAllocateMemory"),
+    "two": Expected((0,), Cause.KERNEL_CAP, "kernel", TOO_LARGE, "vkAllocateMemory"),
     "cgroup": Expected((1, KILLED), Cause.KERNEL_MEMORY, "kernel", ("memory cgroup", "limit 200 MiB")),
     "other-way": Expected(
         (0,), Cause.RECOVERED, "nobody in the end", ("got over it", "its reason: BO_CREATE of 64 TiB")
@@ -107,7 +107,7 @@ EXPECTED = {
         (0,), Cause.RECOVERED, "nobody in the end", ("went on without the GPU", "vm.max_map_count = 100")
     ),
     "buffer-size": Expected((1,), Cause.APPLICATION, "program", ("vk::OutOfDeviceMemoryError",)),
-    "nofile": Expected((1,), Cause.CLEAN, "nobody", ("exit status is 1",)),
+    "nofile": Expected((1,), Cause.PROCESS_LIMIT, "kernel", ("open of a file", "RLIMIT_NOFILE = 5")),
     "permission": Expected(
         (0,),
         Cause.RECOVERED,
@@ -169,7 +169,7 @@ def test_verdict(share: Path, recorded: Recorded, kernel: str, name: str) -> Non
     assert runs(share)[name][1] in expected.statuses, (share / f"{name}.log").read_text()
     verdict = recorded(name).verdict
     assert (verdict.cause, verdict.refused_by) == (expected.cause, expected.refused_by), verdict
-    assert verdict.kernel_cap in (KernelCap.NO, KernelCap.INCONCLUSIVE)
+    assert (verdict.kernel_cap is KernelCap.YES) == (verdict.cause is Cause.KERNEL_CAP)
     for words in expected.story:
         assert words in story_of(verdict)
     assert expected.call is None or (verdict.failing_call and verdict.failing_call.name == expected.call)
