@@ -106,9 +106,9 @@ class Case:
         return tuple(reasons)
 
     @property
-    def blind_to_growth(self) -> tuple[str, ...]:
-        """Reasons why a heap may have been refused a chunk unseen: only the driver layer shows that."""
-        return self.blind("driver") if len(self.tables.heaps) else ()
+    def blind_to_gpu(self) -> tuple[str, ...]:
+        """Why a heap may have been refused a chunk, or the GPU have failed, unseen: no ioctl shows either."""
+        return self.blind("driver") if len(self.tables.heaps) or self.submitted else ()
 
     @cached_property
     def unseen_requests(self) -> tuple[str, ...]:

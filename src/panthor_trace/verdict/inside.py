@@ -92,7 +92,7 @@ def ended_by_itself(case: Case) -> Verdict | None:
     ruled_out = (f"the kernel: {wording.counted(len(case.tables.ioctls), 'request')}, none refused for good",)
     missing = ("the program's Vulkan calls, if it made any: none was seen",)
     blind = case.blind_in_user_space
-    blind += case.blind_to_growth
+    blind += case.blind_to_gpu
     if len(unbound):
         buffer = buffer_of(unbound.iloc[-1])
         verdict = Verdict(

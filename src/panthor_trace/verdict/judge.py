@@ -226,7 +226,7 @@ def _nothing_failed(case: Case) -> Verdict:
             evidence=tuple(evidence),
             losses=case.losses,
         ),
-        (*case.blind_to, *(case.blind_to_growth if case.exit_code else ())),
+        (*case.blind_to, *(case.blind_to_gpu if case.exit_code else ())),
     )
 
 
