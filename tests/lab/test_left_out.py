@@ -2,7 +2,7 @@
 """The capture without one of its parts, on the real driver: the truth, or no answer.
 
 Each way is how some kernel really is: without type information, without system-call tracepoints, with
-addresses hidden; and a ring too small for what happens. Files of /sys and /proc
+addresses hidden. Files of /sys and /proc
 are covered by mounts of the tracer's own, so that the tracer itself is the released one.
 Traces recorded whole are damaged in test_driver_layer.py and tests/unit/test_damaged_traces.py.
 """
@@ -19,12 +19,12 @@ import pytest
 
 from board.simfail import scenarios
 from panthor_trace.analysis import Analysis, analyse
-from panthor_trace.verdict import Cause, Confidence, Verdict
+from panthor_trace.verdict import Cause, Verdict
 
 from .conftest import BoardRun
 from .matrix import REFUSED_BY
 
-#: Of each kind of failure at least one; those that only a tiny ring makes hard last.
+#: Of each kind of failure at least one.
 SIMFAIL = (
     *("vm-range", "bind-past-range", "heap-max-chunks", "heap-in-flight", "kernel-va", "cgroup-bind"),
     *("cgroup-oom-kill", "mmap-address-space", "export-nofile", "open-nofile", "bo-never-bound", "gives-up"),
@@ -47,14 +47,13 @@ LIMITS["too-large"] = "mmap_offsets"
 
 @dataclass(frozen=True)
 class Way:
-    """What is covered before the tracer starts, with which options it does, and what it must say of that."""
+    """What is covered before the tracer starts, and what it must say of that."""
 
     name: str
     cover: str
     #: By layer: whether it is live, and what is missing of it.
     live: dict[str, bool]
     missing: tuple[tuple[str, str], ...] = ()
-    options: str = ""
 
 
 _NO_BTF = "mount -t tmpfs none /sys/kernel/btf"
@@ -74,7 +73,6 @@ WAYS = (
         {"ioctl": True, "mmap": False, "driver": False},
         (("process", "tracepoint:oom/mark_victim"), ("driver", "tracepoint:printk/console")),
     ),
-    Way("tiny-ring", "true", {"ioctl": True, "driver": True, "vulkan": True}, options="--ring-size 4K"),
 )
 
 EACH = f"""
@@ -88,32 +86,15 @@ run() {{
 for name in {" ".join(SIMFAIL)}; do run $name simfail --as-program $name; done
 {chr(10).join(f"run {name} vkalloc {steps}" for name, (_, steps) in VKALLOC.items())}
 """
-#: ``attach NAME STEP… -- STEP…``: those before "--" are done when the tracer comes.
-ATTACH = """
-attach() {
-    name=$1; shift
-    vkalloc memory=4M wait=/tmp/go-$name "$@" > /tmp/$name.log 2>&1 &
-    pid=$!
-    until grep -q ready /tmp/$name.log; do sleep 0.2; done
-    panthor-trace --no-csv -o /share/trace-$name -p $pid > /share/$name.out 2> /share/$name.err &
-    tracer=$!
-    until grep -q 'attached to' /share/$name.err || ! kill -0 $tracer; do sleep 0.2; done
-    touch /tmp/go-$name
-    wait $pid; echo "$name $pid $?" >> /share/attached.runs
-    wait $tracer
-}
-attach no-address pool=4080M
-exit 0
-"""
 SCRIPT = (
     "set -u\ncd /tmp\nmount -o remount,rw /sys 2> /dev/null\n"
     + "\n".join(
-        f"unshare -m sh -c '{way.cover.replace(chr(39), chr(34))}; exec panthor-trace --no-csv {way.options} "
+        f"unshare -m sh -c '{way.cover.replace(chr(39), chr(34))}; exec panthor-trace --no-csv "
         f"-o /share/trace-{way.name} -- sh /share/each.sh /share/{way.name}' "
         f"> /share/{way.name}.out 2> /share/{way.name}.err\nsysctl -q -w kernel.kptr_restrict=0"
         for way in WAYS
     )
-    + ATTACH
+    + "\nexit 0\n"
 )
 
 Recorded = Callable[[str, str], Analysis]
@@ -152,8 +133,6 @@ def test_what_is_left_out_is_said(recorded: Recorded, way: Way) -> None:
     layers = meta_of(recorded, way)["layers"]
     assert {name: layers[name]["live"] for name in way.live} == way.live
     assert [pair for pair in way.missing if pair[1] not in layers[pair[0]]["missing"]] == []
-    if way.name == "tiny-ring":
-        assert not recorded(way.name, "burst").tables.losses.empty
 
 
 @pytest.mark.parametrize("name", TRUTHS)
@@ -179,16 +158,3 @@ def test_not_everything_is_given_up(recorded: Recorded, way: Way) -> None:
 
 def story_of(verdict: Verdict) -> str:
     return " ".join((verdict.headline, *verdict.evidence, *verdict.missing))
-
-
-def test_a_process_attached_to(share: Path) -> None:
-    """Its device, its VM and 4 MiB of memory were made before: that this is unknown is said."""
-    name, pid, status = (share / "attached.runs").read_text().split()
-    analysis = analyse(share / f"trace-{name}")
-    verdict = analysis.verdict
-    assert (int(status), analysis.trace.meta["attached_pid"]) == (1, int(pid))
-    assert verdict.cause is VKALLOC[name][0], story_of(verdict)
-    assert verdict.confidence is not Confidence.HIGH
-    assert any("objects it had made before are not known" in text for text in verdict.missing)
-    # Nothing of what it made since is counted as if it were all there is.
-    assert {use.name: use.used for use in verdict.caps}["vms"] is None

@@ -45,7 +45,7 @@ SIGHTS: Mapping[str, Sight] = MappingProxyType(
         "driver": Sight(
             frozenset({"lost_driver", "missed_driver", "missed_return", "lost_message"}),
             device=True,
-            probes=frozenset({"panthor_heap_grow", "group_term_work"}),
+            probes=frozenset({"panthor_heap_grow", "group_term_work", "tracepoint:printk/console"}),
         ),
         "vulkan": Sight(
             frozenset({"lost_vulkan", "missed_vulkan", "unmatched_vulkan", "missed_process"}),
