@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import TraceError
 from .reader import Records, Trace
-from .schema import MappingKind, ProcessEvent, RecordType
+from .schema import Counter, MappingKind, ProcessEvent, RecordType
 
 #: Records that belong to the trace, not to a process.
 _SHARED = frozenset({RecordType.COUNTERS, RecordType.KERNEL_STACK})
@@ -36,7 +36,7 @@ def only_process(trace: Trace, pid: int, exit_code: int | None) -> Trace:
         raise TraceError(f"process {pid} is not in this trace")
     start = int(trace.meta.get("started_monotonic_ns", 0)) if attached else int(times.min())
     ended = process["head"]["tgid"][of_them & (process["event"] == ProcessEvent.EXIT)]
-    end = int(times.max()) if np.isin(pids, ended).all() else _NEVER
+    end = int(times.max()) if np.isin(pids, ended).all() else _last_seen(trace, pids)
     meta = {**trace.meta, "started_monotonic_ns": start}
     if not attached:
         meta["attached_pid"] = None
@@ -46,6 +46,19 @@ def only_process(trace: Trace, pid: int, exit_code: int | None) -> Trace:
     records = {kind: _chosen(kind, rows, pids, start, end) for kind, rows in trace.records.items()}
     side = _side(trace, set(pids.tolist()), start, end)
     return replace(trace, meta=meta, records=records, end=facts, side=side)
+
+
+def _last_seen(trace: Trace, pids: np.ndarray) -> int:
+    """Until when processes lived whose ends were not recorded: for ever, or where records of processes were
+    lost, as far as they were seen. What a later process did to the device is not theirs."""
+    counters = trace.of(RecordType.COUNTERS)
+    if not len(counters) or not counters["values"][-1][Counter.LOST_PROCESS]:
+        return int(_NEVER)
+    times = [
+        int(rows["head"]["enter_ns"][np.isin(rows["head"]["tgid"], pids)].max(initial=0))
+        for rows in trace.records.values()
+    ]
+    return max(times, default=0)
 
 
 def _is_fork_of(process: Records, pids: np.ndarray) -> np.ndarray:
