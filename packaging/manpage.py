@@ -70,7 +70,7 @@ def _command(command: click.Command, context: click.Context) -> Iterator[str]:
 
 def manpage(group: click.Group, name: str, version: str, date: str) -> str:
     """The page of ``group`` with all its commands, in man(7)."""
-    context = click.Context(group, info_name=name)
+    context = click.Context(group, info_name=name, **group.context_settings)
     summary, _, rest = inspect.cleandoc(group.help or "").partition("\n\n")
     parts = [
         f'.TH {name.upper()} 1 {date} "{name} {version}" "User Commands"',
@@ -79,7 +79,10 @@ def manpage(group: click.Group, name: str, version: str, date: str) -> str:
         f"{escaped(name)} \\- {escaped(' '.join(summary.split()).rstrip('.'))}",
         ".SH SYNOPSIS",
     ]
-    commands = [(command, click.Context(command, context, key)) for key, command in group.commands.items()]
+    commands = [
+        (command, click.Context(command, context, key, **command.context_settings))
+        for key, command in group.commands.items()
+    ]
     for command, inner in commands:
         pieces = escaped(" ".join(command.collect_usage_pieces(inner)))
         parts.append(f"\\fB{escaped(inner.command_path)}\\fR {pieces}\n.br")

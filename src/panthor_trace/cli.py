@@ -26,6 +26,7 @@ from .speech import occupy_standard_streams, printable, say, unheard
 
 #: Options that are the group's, not those of ``run``.
 _OWN = ("-h", "--help", "-V", "--version")
+_HELP = {"help_option_names": ["-h", "--help"]}
 
 
 class _Cli(click.Group):
@@ -51,7 +52,7 @@ class _Cli(click.Group):
 
 @click.group(
     cls=_Cli,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=_HELP,
     epilog=examples(
         "panthor-trace doctor",
         "sudo panthor-trace -- llama-bench -m model.gguf -p 128 -ub 128",
@@ -80,6 +81,8 @@ def cli() -> None:
 
 for _command in (run, report, diff, sweep, export, doctor, probes):
     cli.add_command(_command)
+    # Inherited too, but click keeps a command's help option as the first one who asked for it had it.
+    _command.context_settings |= _HELP
 
 
 def _expand(arguments: Sequence[str]) -> list[str]:
