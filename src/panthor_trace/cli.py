@@ -82,7 +82,7 @@ def cli() -> None:
 for _command in (run, report, diff, sweep, export, doctor, probes):
     cli.add_command(_command)
     # Inherited too, but click keeps a command's help option as the first one who asked for it had it.
-    _command.context_settings |= _HELP
+    _command.context_settings = {**_command.context_settings, **_HELP}
 
 
 def _expand(arguments: Sequence[str]) -> list[str]:
