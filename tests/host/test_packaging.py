@@ -74,7 +74,7 @@ def test_wheel_records_where_there_is_no_source_tree(made: dict[str, Path], tmp_
         )
 
     assert run("--version").stdout == f"panthor-trace, version {__version__}\n"
-    assert "VULKAN_ENTER(" in run("probes", "--source").stdout
+    assert '#line 1 "process.c"' in run("probes", "--source").stdout
     done = run("-o", "trace", "--", "true")
     assert done.returncode == 0, done.stderr
     assert json.loads((tmp_path / "trace/meta.json").read_text())["layers"]["process"]["live"]

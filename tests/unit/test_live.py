@@ -89,6 +89,23 @@ def test_what_is_closed_unmapped_and_destroyed_is_no_more() -> None:
     assert (figures.bo_bytes, figures.va_bytes, figures.heap_bytes) == (0, 0, 0)
 
 
+def test_what_parent_and_child_share_goes_with_the_last_of_them() -> None:
+    run = SyntheticTrace(pid=100)
+    run.bo_create(MIB)
+    run.fork(200)
+    run.pid = run.tid = 200
+    run.bo_create(MIB)
+    run.process(ProcessEvent.EXIT)
+    figures = Figures()
+    figures.look(arrivals(run.finish()))
+    assert figures.bo_bytes == 2 * MIB
+    run.pid = run.tid = 100
+    run.process(ProcessEvent.EXIT)
+    figures = Figures()
+    figures.look(arrivals(run.finish()))
+    assert figures.bo_bytes == 0
+
+
 def test_heaps() -> None:
     run = SyntheticTrace()
     run.ioctl("TILER_HEAP_CREATE", {"initial_chunk_count": 5, "chunk_size": 2 * MIB}, {"handle": 7})

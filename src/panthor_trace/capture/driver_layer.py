@@ -81,6 +81,8 @@ class DriverLayer:
         why = why_not_live(self._symbols)
         if why:
             return [], [], why
+        import numpy  # noqa: F401 - names of stacks take it: loaded now, not while a process is held
+
         parameters, offset = driver_types()
         probes, missing = driver.choose(self._symbols, parameters, offset)
         table = self._bpf["driver_probes"]

@@ -3,23 +3,23 @@
 
 Reading /proc/kallsyms is the kernel's work and takes seconds on a small board (12 MB, 4.6 s on the emulated
 one); bcc's own reading of it would take 7.5 s more, with a process held in the meantime.
+
+numpy is loaded for names only: doctor looks for functions, and says where numpy is missing.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
 
 _KALLSYMS = Path("/proc/kallsyms")
 _ADDRESS_DIGITS = 16
 #: nm's letters of what is no code.
 _DATA = b"bBdDrR"
-#: The value of a hexadecimal digit, by its character.
-_DIGIT = np.zeros(256, np.uint64)
-for _character in b"0123456789abcdef":
-    _DIGIT[_character] = int(chr(_character), 16)
 
 
 class Kallsyms:
@@ -28,7 +28,7 @@ class Kallsyms:
     def __init__(self, text: bytes) -> None:
         self.text = text
         self._addresses: npt.NDArray[np.uint64] | None = None
-        self._lines: npt.NDArray[np.int64] = np.empty(0, np.int64)
+        self._lines: npt.NDArray[np.int64] | None = None
 
     @classmethod
     def of_kernel(cls) -> Kallsyms:
@@ -40,9 +40,12 @@ class Kallsyms:
 
     def name(self, address: int) -> str:
         """``function+0x1c [module]``, the kernel itself being module "kernel"; "[unknown]" before all."""
+        import numpy as np
+
         if self._addresses is None:
             self._sort()
         assert self._addresses is not None
+        assert self._lines is not None
         index = int(np.searchsorted(self._addresses, np.uint64(address), side="right")) - 1
         if index < 0:
             return "[unknown]"
@@ -56,6 +59,11 @@ class Kallsyms:
 
     def _sort(self) -> None:
         """Find each line's address. Vectorised: there are some 200,000 lines."""
+        import numpy as np
+
+        digits = np.zeros(256, np.uint64)  # the value of a hexadecimal digit, by its character
+        for character in b"0123456789abcdef":
+            digits[character] = int(chr(character), 16)
         characters = np.frombuffer(self.text, np.uint8)
         ends = np.flatnonzero(characters == ord("\n"))
         lines = np.concatenate(([0], ends[:-1] + 1)) if len(ends) else ends
@@ -63,6 +71,6 @@ class Kallsyms:
         lines = lines[~np.isin(kinds, np.frombuffer(_DATA, np.uint8))]
         addresses = np.zeros(len(lines), np.uint64)
         for place in range(_ADDRESS_DIGITS):
-            addresses = addresses * np.uint64(16) + _DIGIT[characters[lines + place]]
+            addresses = addresses * np.uint64(16) + digits[characters[lines + place]]
         order = np.argsort(addresses, kind="stable")
         self._addresses, self._lines = addresses[order], lines[order]

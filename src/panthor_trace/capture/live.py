@@ -49,7 +49,8 @@ class Figures:
         #: What each opening of the node has: by kind and id, how many bytes.
         self._owned: dict[int, dict[tuple[int, int], int]] = defaultdict(dict)
         self._mapped: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        self._files: dict[int, set[int]] = defaultdict(set)
+        #: Who has used an opening: a child may share its parent's.
+        self._users: dict[int, set[int]] = defaultdict(set)
         self._arrays: dict[tuple[int, int], bytes] = {}
 
     def look(self, fresh: Callable[[RecordType], list[bytes]]) -> None:
@@ -78,7 +79,7 @@ class Figures:
         if number not in _NUMBERS.values():
             return
         owned = self._owned[file]
-        self._files[_TGID.unpack_from(record)[0]].add(file)
+        self._users[file].add(_TGID.unpack_from(record)[0])
         if number == _NUMBERS["BO_CREATE"]:
             self._add(
                 owned, (number, _field("BO_CREATE", "handle", after)), _field("BO_CREATE", "size", after)
@@ -141,12 +142,19 @@ class Figures:
         pid, event = _PROCESS.unpack_from(record)
         if event != ProcessEvent.EXIT:
             return
-        for file in self._files.pop(pid, ()):  # the kernel closes what a process leaves open
-            for key in list(self._owned.get(file, ())):
-                self._take(self._owned[file], key)
-            self._owned.pop(file, None)
-            for space in [space for space in self._mapped if space[0] == file]:
-                self.va_bytes -= sum(self._mapped.pop(space).values())
+        for file in [file for file, users in self._users.items() if pid in users]:
+            self._users[file].discard(pid)
+            if not self._users[file]:
+                self._close(file)
+
+    def _close(self, file: int) -> None:
+        """The kernel closes what the last process leaves open."""
+        del self._users[file]
+        owned = self._owned.pop(file, {})
+        for key in list(owned):
+            self._take(owned, key)
+        for space in [space for space in self._mapped if space[0] == file]:
+            self.va_bytes -= sum(self._mapped.pop(space).values())
 
 
 #: In this order: arrays belong to ioctls that come after them, and a process ends after its calls.
