@@ -69,6 +69,11 @@ def _driver(run: Analysis) -> str:
     return f"build id {str(found['build_id'].iloc[0])[:16]}" if len(found) else "unknown"
 
 
+def _times(ratio: float) -> str:
+    """To two digits, never as a power of ten."""
+    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}" if ratio >= 0.01 else "< 0.01"
+
+
 def _row(change: Change) -> tuple[str, ...]:
     values = [wording.amount(value, change.unit, "-") for value in (change.a, change.b)]
     if change.difference is None:
@@ -77,7 +82,7 @@ def _row(change: Change) -> tuple[str, ...]:
     if change.difference == 0:
         return change.name, *values, "", ""
     sign = "+" if change.difference > 0 else "-"
-    times = f"{change.b / change.a:.2g}" if change.a and change.b else ""
+    times = _times(change.b / change.a) if change.a and change.b else ""
     return change.name, *values, sign + wording.amount(abs(change.difference), change.unit), times
 
 
