@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,12 @@ def test_only_what_is_missing_is_run_again(tmp_path: Path) -> None:
 def test_an_interrupted_run_is_not_taken_for_a_result(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)
-    command = ["sh", "-c", f"test -e {tmp_path}/second || {{ echo > {ready}; sleep 60; }}; exit {{n}}"]
+    # Not a shell: dash may lose a signal that comes while it forks.
+    script = (
+        f"import os, time\nif not os.path.exists('{tmp_path}/second'):\n"
+        f"    open('{ready}', 'w').close()\n    time.sleep(60)\nraise SystemExit({{n}})"
+    )
+    command = [sys.executable, "-S", "-c", script]
     arguments = tracer("sweep", "-o", tmp_path / "work", "--no-hold", "--set", "n=0", "--", *command)
     process = subprocess.Popen(
         arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
