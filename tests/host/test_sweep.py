@@ -67,6 +67,23 @@ def test_only_what_is_missing_is_run_again(tmp_path: Path) -> None:
     assert (tmp_path / "work" / "n=1~2" / "end.json").exists()
 
 
+def test_the_mark_of_a_run_that_came_to_no_trace_is_not_the_next_ones(tmp_path: Path) -> None:
+    """Ctrl-C before the command was started leaves a mark, and nothing that it marks."""
+    runs = tmp_path / "runs"
+    arguments = ["-o", tmp_path / "work", "--no-hold", "--set", "n=1", "--csv", "--"]
+    command = ["sh", "-c", f"echo {{n}} >> {runs}"]
+    assert sweep(*arguments, "no-such-command", "{n}").returncode == 127
+    plan = tmp_path / "work" / "sweep.json"
+    plan.write_text(
+        plan.read_text().replace('"no-such-command",\n  "{n}"', ",".join(map(json.dumps, command)))
+    )
+    (tmp_path / "work" / "n=1.interrupted").touch()
+    first, again = (sweep(*arguments, *command) for _ in range(2))
+    assert first.stdout.splitlines()[1].startswith("1,0,"), first.stderr
+    assert again.stdout == first.stdout
+    assert runs.read_text().split() == ["1"]
+
+
 def test_an_interrupted_run_is_not_taken_for_a_result(tmp_path: Path) -> None:
     ready = tmp_path / "ready"
     os.mkfifo(ready)

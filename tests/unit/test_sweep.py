@@ -81,6 +81,25 @@ def test_every_value_has_a_file_name_of_its_own(values: list[str]) -> None:
     assert file_name({"ub": "64", "c": "512"}) == "ub=64,c=512"
 
 
+def test_no_value_takes_the_files_of_another() -> None:
+    assert file_name({"a": "1", "b": "2 b=3"}) != file_name({"a": "1 b=2", "b": "3"})
+    for ending in ("log", "interrupted"):
+        assert file_name({"a": f"1.{ending}"}) != f"{file_name({'a': '1'})}.{ending}"
+
+
+def test_combinations_that_read_alike_are_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = combinations({"a": ["x", "x y"], "b": ["y z", "z"]})
+    command = ["bench", "{a}", "{b}"]
+    work = finished(tmp_path / "work", {}, command)
+    for number, values in enumerate(runs):
+        (finished(tmp_path / f"made-{number}", {"0": number}) / "ub=0").rename(work / file_name(values))
+    sets = ["--set", "a=x,x y", "--set", "b=y z,z"]
+    with pytest.raises(SystemExit):
+        cli.main(["sweep", "-o", str(work), "--stop", "never", "--csv", *sets, "--", *command])
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [row["exit_status"] for row in rows] == ["0", "1", "2", "3"]
+
+
 def finished(directory: Path, values: dict[str, int], command: Sequence[str] = COMMAND) -> Path:
     """A sweep that has run these values, with their exit status."""
     directory.mkdir()
@@ -114,7 +133,7 @@ def test_what_is_there_is_shown_and_not_run_again(tmp_path: Path, capsys: pytest
         ["72", "ok"],
     ]
     assert "exit 9" in out
-    assert lines[-1] == "not run, for a smaller one failed: 96"
+    assert lines[-1] == "not run, for an earlier one failed: 96"
     assert max(map(len, lines)) <= 80
 
 
@@ -157,7 +176,8 @@ def test_a_page_of_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (["--set", "ub=1", "--set", "ub=2"], 2, "a name of its own"),
         (["--set", "x=1"], 2, "{x} is nowhere in the command"),
         (["--set", "ub=1", "--bisect"], 2, "--bisect takes"),
-        (["--set", "ub=a,b", "--bisect"], 2, "whole numbers"),
+        (["--set", "ub=a,b", "--bisect"], 2, "whole numbers or more"),
+        (["--set", f"ub=1,{'9' * 5000}", "--bisect"], 2, "30 digits at most"),
     ],
 )
 def test_wrong_wishes(

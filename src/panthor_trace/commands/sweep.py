@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from .run import run
 
 #: Options of ``run`` that every run of a sweep is given.
 _OF_RUN = ("user", "no_drop", "env", "root", "node", "ioctl_hook", "no_hold")
+_INTERRUPTED = "interrupted; what is there is kept: the same sweep goes on from it"
 
 
 def _sets(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> dict[str, list[str]]:
@@ -82,7 +84,7 @@ def sweep(
         raise click.UsageError("--bisect takes one --set of two numbers or more")
     directory = output or Path(f"panthor-trace-sweep-{Path(command[0]).name}")
     work = Sweep.open(directory, template, list(_options(recording)))
-    done: dict[str, tuple[Values, Any]] = {}
+    done: dict[tuple[str, ...], tuple[Values, Any]] = {}
     ceiling: Ceiling | None = None
     left_out: list[Values] = []
     runs = [{name: str(value)} for value in candidates] if bisect else combinations(sets)
@@ -96,7 +98,7 @@ def sweep(
     ) as bar:
 
         def fails(values: Values) -> bool:
-            key = " ".join(values.values())
+            key = tuple(values.values())
             if key not in done:
                 bar.current_item = label(values)
                 bar.render_progress()
@@ -112,7 +114,10 @@ def sweep(
             bar.update(int(bar.length or 0) - bar.pos)
         except Interrupted as interrupted:
             status = 128 + interrupted.number
-            ended_by = "interrupted; what is there is kept: the same sweep goes on from it"
+            ended_by = _INTERRUPTED
+        except KeyboardInterrupt:  # between two runs
+            status = 128 + signal.SIGINT
+            ended_by = _INTERRUPTED
         except TraceError as error:
             if not done:
                 raise
@@ -162,7 +167,7 @@ def _show(
         "html": lambda: sweep_page(rows, command, name, ceiling, left_out),
     }
     if form:
-        click.echo(write[form](), nl=False)
+        click.echo(write[form]().encode(errors="backslashreplace"), nl=False)
     elif rows:
         show_parts(table.parts(rows, name, ceiling, left_out))
 

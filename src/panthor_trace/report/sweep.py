@@ -29,7 +29,7 @@ def parts(rows: Rows, name: str, ceiling: Ceiling | None, left_out: Sequence[Val
     if ceiling is not None:
         yield from _ceiling(rows, name, ceiling)
     if left_out:
-        yield f"not run, for a smaller one failed: {', '.join(' '.join(one.values()) for one in left_out)}"
+        yield f"not run, for an earlier one failed: {', '.join(' '.join(one.values()) for one in left_out)}"
 
 
 def _cells(outcome: Outcome) -> tuple[str, ...]:

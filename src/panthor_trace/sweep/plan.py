@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from ..errors import TraceError
 
+#: Of a number to halve: no option takes more, and Python itself refuses thousands.
+_DIGITS = 30
 #: The values of one run, by name.
 Values = Mapping[str, str]
 
@@ -40,8 +42,11 @@ def combinations(sets: Mapping[str, Sequence[str]]) -> list[Values]:
 
 def numbers(values: Sequence[str]) -> list[int]:
     """The values as whole numbers, smallest first. Raises TraceError where they are none."""
-    if not all(value.isascii() and value.isdecimal() for value in values):
-        raise TraceError("--bisect looks for a number: its values are whole numbers, two or more", 2)
+    if not all(value.isascii() and value.isdecimal() and len(value) <= _DIGITS for value in values):
+        raise TraceError(
+            f"--bisect looks for a number: two whole numbers or more, of {_DIGITS} digits at most",
+            2,
+        )
     return sorted({int(value) for value in values})
 
 

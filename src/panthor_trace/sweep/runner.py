@@ -36,6 +36,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _START = "import sys; sys.path.insert(0, sys.argv.pop(1)); from panthor_trace.cli import main; main()"
 _PACKAGES = str(Path(__file__).resolve().parents[2])
 _PLAN = "sweep.json"
+#: Behind a trace's name: what was printed, and a mark (``_mark``).
+_LOG, _INTERRUPTED = ".log", ".interrupted"
 _FORMAT = 1
 
 
@@ -95,10 +97,13 @@ class Sweep:
         number = 1
         while True:
             path = self.directory / (name if number == 1 else f"{name}~{number}")
-            with acting_as(self.owner):
-                if not path.exists() and not path.is_symlink():
-                    break
-                complete = (path / "end.json").is_file() and not _mark(path).exists()
+            try:
+                with acting_as(self.owner):
+                    if not path.exists() and not path.is_symlink():
+                        break
+                    complete = (path / "end.json").is_file() and not _mark(path).exists()
+            except OSError as error:
+                raise TraceError(f"cannot read {path}: {error.strerror}", EXIT_OUTPUT) from None
             if complete:
                 return self._judge(path)
             number += 1  # cut short: kept, for a trace is never overwritten
@@ -108,17 +113,22 @@ class Sweep:
     def _run(self, path: Path, values: Values) -> None:
         if os.geteuid() != 0:
             raise TraceError(f"{label(values)} has to be run, and recording needs root", EXIT_NOT_ROOT)
-        log = path.with_name(f"{path.name}.log")
-        with contextlib.suppress(FileNotFoundError), acting_as(self.owner):
-            log.unlink()  # of a run that came to no trace
-        with acting_as(self.owner):
-            output = os.open(log, _NEW_FILE, 0o644)
+        log = path.with_name(f"{path.name}{_LOG}")
+        try:
+            with acting_as(self.owner):
+                # Of a run that came to no trace.
+                log.unlink(missing_ok=True)
+                _mark(path).unlink(missing_ok=True)
+                output = os.open(log, _NEW_FILE, 0o644)
+        except OSError as error:
+            raise TraceError(f"cannot write {log}: {error.strerror}", EXIT_OUTPUT) from None
         command = [sys.executable, "-P", "-c", _START, _PACKAGES, "run", "--no-csv", "-o", str(path)]
         command += [*self.options, "--", *self.template.with_values(values)]
         try:
             status = _wait(command, output)
         except Interrupted:
-            with acting_as(self.owner):
+            # A full disk is no reason to do as if nobody had interrupted.
+            with contextlib.suppress(OSError), acting_as(self.owner):
                 os.close(os.open(_mark(path), _NEW_FILE, 0o644))
             raise
         finally:
@@ -149,16 +159,16 @@ class Sweep:
 
 def file_name(values: Values) -> str:
     """A name for the values: readable, and another one for every other value."""
-    plain = label(values).replace(" ", ",")
+    plain = ",".join(f"{name}={value}" for name, value in values.items())
     clean = _UNFIT.sub("_", plain)[:_NAME_LENGTH]
-    if clean == plain and not clean.startswith((".", "-")) and "~" not in clean:
+    if clean == plain and not clean.startswith((".", "-")) and not clean.endswith((_LOG, _INTERRUPTED)):
         return clean
     return f"{clean.lstrip('.-')}-{hashlib.sha256(plain.encode(errors='surrogateescape')).hexdigest()[:8]}"
 
 
 def _mark(path: Path) -> Path:
     """A file that says of a trace that its command did not end by itself."""
-    return path.with_name(f"{path.name}.interrupted")
+    return path.with_name(f"{path.name}{_INTERRUPTED}")
 
 
 def _wait(command: Sequence[str], output: int) -> int:
