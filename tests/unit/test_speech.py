@@ -52,3 +52,10 @@ def test_a_lost_standard_error_does_not_change_the_status(closing: str) -> None:
     line = f'"$0" -c "$1" {closing}'
     env = {**os.environ, "PYTHONPATH": str(SOURCE)}
     assert subprocess.run(["sh", "-c", line, sys.executable, program], env=env, check=False).returncode == 7
+
+
+def test_a_locale_without_the_letter_gets_an_escape() -> None:
+    program = "from panthor_trace.speech import *; occupy_standard_streams(); print('größe → \\udcff')"
+    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONIOENCODING": "latin-1"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, check=True)
+    assert done.stdout == "größe \\u2192 \\udcff\n".encode("latin-1")

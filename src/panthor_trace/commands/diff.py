@@ -56,6 +56,6 @@ def diff(form: str | None, as_json: bool, output: Path | None, a: Path, b: Path)
     else:
         content = parts_text(parts(*runs, found))
     if output is None:
-        click.echo(content, nl=False)
+        click.echo(content.encode(errors="backslashreplace"), nl=False)
     else:
         write_output(output, content.encode(errors="backslashreplace"))

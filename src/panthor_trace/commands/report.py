@@ -83,6 +83,6 @@ def report(
         if verbose:
             show_stacks(analysis.tables)
     else:
-        click.echo(write(analysis), nl=False)
+        click.echo(write(analysis).encode(errors="backslashreplace"), nl=False)  # a file's, not a locale's
     if exit_verdict:
         sys.exit(EXIT_STATUS[analysis.verdict.cause])
