@@ -188,6 +188,7 @@ def test_what_stays_and_what_goes(given_text: str, left: str) -> None:
             ["llama-bench", "-m", "[model].gguf", "-p", "64"],
         ),
         (["taskset", "-c", "4-7", "./llama-bench"], ["taskset", "-c", "4-7", "[path]/llama-bench"]),
+        (["ping", "fe80::dead:beef", "[::1]:80", "1:2:3"], ["ping", "[host]", "[host]", "1:2:3"]),
         (
             ["nice", "llama-cli", "-ctk", "q8_0", "-ngl", "99"],
             ["nice", "llama-cli", "-ctk", "q8_0", "-ngl", "99"],

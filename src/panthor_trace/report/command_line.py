@@ -35,7 +35,9 @@ _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "busybox
 _SHELL_SCRIPT_FLAG = re.compile(r"-[a-z]*c")
 _SHELL_WORD = re.compile(r"\"(?:\\.|[^\"\\])*\"|'[^']*'|(?:\\.|[^\s'\"`;|&<>()])+")
 _NUMBER = re.compile(r"[\d.,:+x-]+")
-_ADDRESS = re.compile(r"\d+(\.\d+){3}(:\d+)?$")
+_ADDRESS = re.compile(
+    r"\d+(\.\d+){3}(:\d+)?$|(?=.*(::|(:.*){7}))(?=.*\d)\[?[0-9A-Fa-f:]{3,39}(%\w+)?(\](:\d+)?)?$"
+)
 _ASSIGNMENT = re.compile(r"(-{0,2}[A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 _MODEL = re.compile(r"\.(gguf|ggml|safetensors|onnx|bin|ckpt|pth?)$", re.IGNORECASE)
 _PRIVATE_VARIABLE = re.compile(r"MODEL|TOKEN|KEY|SECRET|PASS|USER|HOST|PROMPT", re.IGNORECASE)
