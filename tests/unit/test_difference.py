@@ -58,6 +58,22 @@ def test_a_run_does_not_differ_from_itself() -> None:
     assert section.facts == ("none: dispatches and buffers are the same",)
 
 
+def test_more_buffers_of_the_same_are_a_difference_and_two_unknown_drivers_are_not_the_same() -> None:
+    def run_with(buffers: int) -> Analysis:
+        run = SyntheticTrace()
+        for _ in range(buffers):
+            run.bo_create(MIB)
+        trace = run.finish(0)
+        tables = build(trace)
+        return Analysis(trace, tables, judge(tables, trace.meta, trace.end))
+
+    runs = run_with(1), run_with(3)
+    found = difference(*runs)
+    assert found.first == ("the buffers: 1 asked for in A, 3 in B, alike as far as both go",)
+    (grid,) = [part for part in parts(*runs, found) if isinstance(part, Grid) and part.title == "runs"]
+    assert ("Vulkan driver", "unknown", "unknown") in grid.rows
+
+
 def test_bigger_by_dispatch_and_by_pool() -> None:
     found = difference(run_of(64), run_of(128))
     assert [pair.number for pair in found.bigger] == [3, 1, 2, 4]

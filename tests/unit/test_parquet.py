@@ -180,6 +180,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ("words", "said"),
     [
         (("--partition", "board=x", "DIR"), "--partition and --table are for --fleet"),
+        (("--fleet", "x", "--format", "perfetto", "DIR"), "--fleet is of Parquet"),
         (("DIR", "DIR"), "one DIRECTORY at a time"),
         (("--fleet", "x", "-o", "y", "DIR"), "--fleet takes whole traces"),
         (("--fleet", "x", "--process", "1", "DIR"), "--fleet takes whole traces"),

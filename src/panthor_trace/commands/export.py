@@ -42,8 +42,7 @@ def _partitions(
     "--format",
     "form",
     type=click.Choice(["csv", "parquet", "perfetto"]),
-    default="csv",
-    help="What to write.",
+    help="What to write (csv).",
 )
 @click.option(
     "-o",
@@ -71,7 +70,7 @@ def _partitions(
 @click.option("-q", "--quiet", is_flag=True, help="Don't print the names of the files.")
 @click.argument("directories", nargs=-1, required=True, metavar="DIRECTORY", type=click.Path(path_type=Path))
 def export(
-    form: str,
+    form: str | None,
     output: Path | None,
     process: int | None,
     fleet: Path | None,
@@ -87,13 +86,15 @@ def export(
     if fleet is not None:
         if output is not None or process is not None:
             raise click.UsageError("--fleet takes whole traces, and writes nowhere else")
+        if form not in (None, "parquet"):
+            raise click.UsageError(f"--fleet is of Parquet, not --format {form}")
         _print(_to_fleet(fleet, partition, tables, directories), quiet)
         return
     if partition or tables:
         raise click.UsageError("--partition and --table are for --fleet")
     if len(directories) > 1:
         raise click.UsageError("one DIRECTORY at a time; several make a --fleet")
-    _print(_to_files(form, output, process, directories[0]), quiet)
+    _print(_to_files(form or "csv", output, process, directories[0]), quiet)
 
 
 def _print(paths: Iterable[Path], quiet: bool) -> None:

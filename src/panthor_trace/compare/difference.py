@@ -208,6 +208,8 @@ def _first_buffer(a: Analysis, b: Analysis) -> Iterator[str]:
         at = int(differs.argmax())
         described = [_buffer(table.iloc[at]) for table in rows]
         yield f"the buffers: from buffer {at + 1} on, {described[0]} in A, {described[1]} in B"
+    elif len(rows[0]) != len(rows[1]):
+        yield f"the buffers: {len(rows[0])} asked for in A, {len(rows[1])} in B, alike as far as both go"
 
 
 def _buffer(row: pd.Series) -> str:

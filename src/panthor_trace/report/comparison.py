@@ -13,6 +13,7 @@ from .content import Grid, Part, Section
 
 #: More of them tell no more.
 _ROWS = 10
+_UNKNOWN = "unknown"
 
 
 def answer(a: Analysis, b: Analysis) -> str:
@@ -50,14 +51,15 @@ def _runs(a: Analysis, b: Analysis) -> Iterator[tuple[str, str, str]]:
     runs = (a, b)
 
     def row(name: str, values: list[str]) -> tuple[str, str, str]:
-        return name, values[0], "the same" if values[0] == values[1] else values[1]
+        same = values[0] == values[1] != _UNKNOWN
+        return name, values[0], "the same" if same else values[1]
 
     yield "trace", str(a.trace.path or "-"), str(b.trace.path or "-")
     yield row("command", [shlex.join(map(str, run.trace.meta.get("command") or ())) for run in runs])
     machines = [run.trace.meta.get("machine") or {} for run in runs]
-    yield row("kernel", [str(machine.get("kernel", "unknown")) for machine in machines])
+    yield row("kernel", [str(machine.get("kernel", _UNKNOWN)) for machine in machines])
     yield row("Vulkan driver", [_driver(run) for run in runs])
-    yield row("exit status", [str((run.trace.end or {}).get("exit_code", "unknown")) for run in runs])
+    yield row("exit status", [str((run.trace.end or {}).get("exit_code", _UNKNOWN)) for run in runs])
     yield row("confidence", [run.verdict.confidence.value for run in runs])
 
 
@@ -66,7 +68,7 @@ def _driver(run: Analysis) -> str:
     modules = run.tables.modules
     names = modules["path"].fillna("").astype(str).str.rsplit("/", n=1).str[-1]
     found = modules[names.str.match(r"libvulkan_\w+\.so") & modules["build_id"].notna()]
-    return f"build id {str(found['build_id'].iloc[0])[:16]}" if len(found) else "unknown"
+    return f"build id {str(found['build_id'].iloc[0])[:16]}" if len(found) else _UNKNOWN
 
 
 def _times(ratio: float) -> str:
