@@ -102,6 +102,8 @@ class LibraryProbes:
         addresses = addresses_in(place)
         for number, function in enumerate(vulkan.FUNCTIONS):
             address = addresses.get(function.name)
+            if addresses and address is None:
+                continue  # an older library: what it does not have nobody can call in it
             where = {"sym": function.name} if address is None else {"addr": address}
             enter = self._enter_submit if function.submit else self._enter
             done = self._probe(place, where, partial(enter.load, number), "vulkan_exit")
