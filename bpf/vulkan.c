@@ -119,9 +119,10 @@ static __always_inline int vulkan_entered(struct pt_regs *ctx, bool submits)
 			bytes = (u64)(u32)argument(call, has->count_arg) * has->stride;
 		if (bytes > has->pointee_bytes)
 			bytes = has->pointee_bytes;
-		/* For the verifier, which forgets what it learned of memory. */
+		/* As it stands: where the compiler folds this comparison into another one, 6.12's
+		   verifier does not see that it bounds the read. */
 		asm volatile("" : "+r"(bytes));
-		if (pointee && bytes && bytes <= POINTEE_BYTES &&
+		if (pointee && bytes <= POINTEE_BYTES &&
 		    bpf_probe_read_user(call->pointee, bytes, (void *)pointee)) {
 			call->flags |= FLAG_FAULT_BEFORE;
 			count(COUNTER_FAULTED);
