@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from panthor_trace.errors import TraceError
+from panthor_trace.model import build
 from panthor_trace.trace.reader import parse_events, read_trace
 from panthor_trace.trace.records import BLOCK, DTYPES
 from panthor_trace.trace.schema import BLOCK_MAGIC, SCHEMA_VERSION, RecordType
@@ -173,15 +174,19 @@ def test_damaged_description_is_said_to_be(tmp_path: Path, name: str, member: st
         read_trace(path)
 
 
-def test_side_table_ends_at_what_is_no_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["[]", "5", '{"pid": 1}', '{"time_ns": "1"}', '{"time_ns": 1'])
+def test_side_table_ends_at_what_is_no_row(tmp_path: Path, damage: str) -> None:
     path = written(tmp_path)
-    (path / "state.jsonl").write_text('{"pid":1}\n[]\n{"pid":2}\n')
-    assert read_trace(path).side["state"] == [{"pid": 1}]
+    (path / "state.jsonl").write_text(f'{{"time_ns": 1}}\n{damage}\n{{"time_ns": 2}}\n')
+    trace = read_trace(path)
+    assert trace.side["state"] == [{"time_ns": 1}]
+    assert len(build(trace).states) == 1
 
 
 def test_side_table_may_hold_any_name(tmp_path: Path) -> None:
     path = written(tmp_path)
-    row = {"path": "\r\v\x1c\x85\u2028\udcff"}
+    numbers = dict.fromkeys(("pid", "start", "end", "offset", "device", "inode"), 1)
+    row = {**numbers, "path": "\r\v\x1c\x85\u2028\udcff", "build_id": ""}
     (path / "modules.jsonl").write_text(json.dumps(row) + "\n")
     assert read_trace(path).side["modules"] == [row]
 

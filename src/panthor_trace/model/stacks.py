@@ -81,11 +81,11 @@ def _once(frames: list[dict[str, object]]) -> list[dict[str, object]]:
     return frames[:1] + frames[2:] if twice else frames
 
 
-def _key(row: Mapping[str, Any]) -> tuple[object, int, bool]:
+def _key(row: Mapping[str, Any]) -> tuple[object, object, bool]:
     """As the recorder keys a frame: by address in its process, or by offset in its module."""
     if "address" in row:
-        return row["pid"], row["address"], row["caller"]
-    return row["build_id"], row["offset"], row["caller"]
+        return row.get("pid"), row["address"], row["caller"]
+    return row.get("build_id"), row.get("offset"), row["caller"]
 
 
 def _named(row: Mapping[str, Any] | None) -> dict[str, object]:

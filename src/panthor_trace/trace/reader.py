@@ -92,15 +92,32 @@ def _load_json(path: Path) -> dict[str, Any] | None:
     return content
 
 
+#: What every row of a side table has, besides what it may have: a line without is damaged.
+_ROWS: Mapping[str, Mapping[str, type]] = {
+    "state": {"time_ns": int},
+    "libraries": {"layer": str, "probes": int, "attached_ns": int},
+    "modules": {
+        "pid": int, "start": int, "end": int, "offset": int, "device": int, "inode": int, "path": str,
+        "build_id": str,
+    },
+    "symbols": {"caller": bool},
+    "taskstats": {"pid": int, "group": bool},
+    "uevents": {"time_ns": int, "variables": dict},
+}  # fmt: skip
+
+
 def _load_lines(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a side table; a last one cut short is left out."""
+    """The whole lines of a side table, up to the first that is cut short or damaged otherwise."""
+    shape = _ROWS.get(path.stem, {})
     rows = []
     for line in (_read(path) or b"").splitlines():
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
             break
-        if not isinstance(row, dict):
+        if not isinstance(row, dict) or not all(
+            isinstance(row.get(key), kind) for key, kind in shape.items()
+        ):
             break
         rows.append(row)
     return rows
