@@ -36,6 +36,19 @@ run() {
     cp /tmp/$name.log /share
 }
 inject() { echo "$*" > /sys/kernel/debug/stub_gpu/inject; }
+counter() {
+    while read -r name value; do [ $name != $1 ] || echo $value; done < /sys/kernel/debug/stub_gpu/counters
+}
+# When a stream has a tiler heap, the firmware wants chunks until it gets none; the stream dies of it.
+fill_heap() {
+    before=$(counter tiler_oom_replies)
+    until inject tiler-oom 2> /dev/null; do sleep 0.05; done
+    inject hold
+    until [ $(counter tiler_oom_replies) -gt $before ]; do sleep 0.05; done
+    while [ $(counter tiler_oom_last_chunk) != 0 ]; do inject tiler-oom; sleep 0.03; done
+    inject cs-fatal code=0x49
+    inject release
+}
 """
 #: Where kernels differ: 6.12 takes a buffer's pages when it is made, 7.3 when it is bound.
 ON_EVERY_KERNEL = """
@@ -60,6 +73,10 @@ inject cs-fatal code=0x49 at=3
 run fault {BENCH}
 inject hang at=3
 run reset {BENCH}
+fill_heap &
+run heap {BENCH}
+wait
+inject clear
 run small-machine vkalloc memory=512M*16
 """
 SCRIPT = """
@@ -67,6 +84,16 @@ set -u
 echo -900 > /proc/$$/oom_score_adj
 cd /tmp
 panthor-trace --no-csv -o /share/trace -- sh /share/each.sh > /share/out 2> /share/err
+"""
+#: Attached to when it has a device, and memory, already.
+ATTACHED = """
+vkalloc memory=4M wait=/tmp/go pool=4080M > /share/attached.log 2>&1 &
+pid=$!
+until grep -q ready /share/attached.log; do sleep 0.1; done
+panthor-trace --no-csv -o /share/attached -p $pid > /share/attached.out 2> /share/attached.err &
+until grep -q "attached to process $pid" /share/attached.err; do sleep 0.2; done
+touch /tmp/go
+wait
 """
 
 
@@ -115,6 +142,10 @@ EXPECTED = {
         ("went on without the GPU", "open → EACCES", "may the command's user open /dev/dri/"),
     ),
     "fault": Expected((1,), Cause.GPU_FAULT, "GPU", ("CS_FATAL", "group lost"), "vkQueueSubmit"),
+    # That the stream dies is not the reason, though all that the program and the kernel's log say of it.
+    "heap": Expected(
+        (1,), Cause.KERNEL_CAP, "kernel", ("heap growth of 2 MiB", "64 of 64 chunks", "command-stream fatal")
+    ),
     "reset": Expected((1,), Cause.GPU_FAULT, "GPU", ("job time-out", "group lost"), "vkQueueSubmit"),
     # Whether the allocation is refused or the out-of-memory killer is faster hangs by a page.
     "small-machine": Expected((1, KILLED), Cause.KERNEL_MEMORY, "kernel", ("memory of the whole machine",)),
@@ -129,7 +160,9 @@ def share(board: BoardRun, kernel: str, tmp_path_factory: pytest.TempPathFactory
     share: Path = tmp_path_factory.mktemp(f"real-{kernel}")
     newest = kernel == KERNELS[0].name
     (share / "each.sh").write_text(FUNCTIONS + ON_EVERY_KERNEL + (ON_THE_NEWEST if newest else ""))
-    done = board(SCRIPT, kernel=kernel, memory_mib=5632, share=share, timeout=1800)
+    done = board(
+        SCRIPT + (ATTACHED if newest else ""), kernel=kernel, memory_mib=5632, share=share, timeout=1800
+    )
     assert done.returncode == 0, done.stderr
     return share
 
@@ -192,3 +225,14 @@ def test_failing_thread_and_child_are_named(share: Path, recorded: Recorded, ker
     assert child is not None
     assert thread.pid == runs(share)["thread"][0] != thread.tid
     assert child.pid != runs(share)["child"][0]
+
+
+def test_what_was_before_the_tracer_came_is_said_to_be_unknown(share: Path, kernel: str) -> None:
+    only_on_the_newest(kernel)
+    verdict = analyse(share / "attached").verdict
+    assert verdict.cause in (Cause.DRIVER_VA, Cause.INCONCLUSIVE), story_of(verdict)
+    assert verdict.confidence is not Confidence.HIGH
+    said = " ".join((*verdict.missing, *verdict.would_raise))
+    assert "the objects it had made before are not known" in said
+    counted = {use.name: use.used for use in verdict.caps if use.name in ("vms", "groups", "heaps")}
+    assert all(used is None for used in counted.values())
