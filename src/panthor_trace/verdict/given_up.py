@@ -53,6 +53,20 @@ def _refusal_of_file(case: Case, file: pd.Series, inside: str | None) -> Refusal
     )
 
 
+def _file_refused(case: Case, cause: Cause, refusal: Refusal, evidence: tuple[str, ...]) -> Verdict:
+    return Verdict(
+        cause=cause,
+        kernel_cap=KernelCap.NO,
+        refused_by="kernel",
+        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
+        confidence=Confidence.MEDIUM,
+        refusal=refusal,
+        evidence=evidence,
+        missing=case.blind_to,
+        losses=case.losses,
+    )
+
+
 def driver_not_loaded(case: Case, call: pd.Series) -> Verdict | None:
     """A Vulkan call failed because a library it needed could not be mapped."""
     file = refused_file(case, call)
@@ -61,18 +75,8 @@ def driver_not_loaded(case: Case, call: pd.Series) -> Verdict | None:
     failing = failing_call(case, call, call["vulkan_id"])
     refusal = _refusal_of_file(case, file, failing.name)
     cause = cause_of(str(file["name"]), str(file["errno"]))
-    return Verdict(
-        cause=cause,
-        kernel_cap=KernelCap.NO,
-        refused_by="kernel",
-        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
-        confidence=Confidence.MEDIUM,
-        failing_call=failing,
-        refusal=refusal,
-        evidence=(wording.call(failing), *file_said(case, file)),
-        missing=case.blind_to,
-        losses=case.losses,
-    )
+    evidence = (wording.call(failing), *file_said(case, file))
+    return replace(_file_refused(case, cause, refusal, evidence), failing_call=failing)
 
 
 def descriptors_ran_out(case: Case) -> Verdict | None:
@@ -85,21 +89,13 @@ def descriptors_ran_out(case: Case) -> Verdict | None:
     last = table.iloc[-1]
     refusal = replace(_refusal_of_file(case, last, None), count=len(table))
     cause = cause_of("open", str(last["errno"]))
-    return Verdict(
-        cause=cause,
-        kernel_cap=KernelCap.NO,
-        refused_by="kernel",
-        headline=f"the kernel refused, it {wording.REFUSED[cause]}: {wording.refusal(refusal)}",
-        confidence=Confidence.MEDIUM,
-        refusal=refusal,
-        evidence=(
-            *file_said(case, last),
-            wording.ending(case.exit_code),
-            f"{wording.counted(len(table), 'file')} refused so, and nothing else for good",
-        ),
-        missing=(*case.blind_to, "whether the program ended for that: no call tells"),
-        losses=case.losses,
+    evidence = (
+        *file_said(case, last),
+        wording.ending(case.exit_code),
+        f"{wording.counted(len(table), 'file')} refused so, and nothing else for good",
     )
+    verdict = _file_refused(case, cause, refusal, evidence)
+    return replace(verdict, missing=(*case.blind_to, "whether the program ended for that: no call tells"))
 
 
 def went_on(case: Case) -> Verdict | None:
