@@ -117,9 +117,16 @@ def test_ledger_is_what_the_kernel_says(reference: Callable[[int], Reference], u
         live = int(memory["live_bo_bytes"].iloc[first - 1])
         assert sum(client["drm-total-memory"] for client in clients) == live
         compared += 1
-        if "gems" in sample and live:
+        if "gems" in sample and live and not _in_an_ioctl(run.analysis, sample):
             _assert_objects_explained(str(sample["gems"]), live, list(clients))
     assert compared > 20
+
+
+def _in_an_ioctl(analysis: Analysis, sample: dict[str, object]) -> bool:
+    """The kernel makes objects of its own while it makes a VM, a group or a heap: half of them are there."""
+    calls = analysis.tables.ioctls
+    during = calls["enter_ns"].lt(sample["after"]) & calls["exit_ns"].gt(sample["before"])
+    return bool((during & ~calls["name"].isin(POLLING)).any())
 
 
 def _assert_objects_explained(gems: str, live: int, clients: list[dict[str, int]]) -> None:
