@@ -145,7 +145,8 @@ class Signals:
         """Give the signals back. Those still waiting had been meant for the command, which is gone."""
         while self.wait(0) is not None:
             pass
-        self.hand_back()
+        with contextlib.suppress(KeyboardInterrupt):  # one that came since: it had been meant so, too
+            self.hand_back()
 
     def hand_back(self) -> None:
         """Set signals as they were found."""
