@@ -33,7 +33,8 @@ def only_process(trace: Trace, pid: int, exit_code: int | None) -> Trace:
     of_them = np.isin(process["head"]["tgid"], pids)
     times = process["head"]["enter_ns"][of_them | _is_fork_of(process, pids)]
     if not of_them.any() and not attached:
-        raise TraceError(f"process {pid} is not in this trace")
+        why = ": records of processes were lost" if _processes_lost(trace) else ""
+        raise TraceError(f"process {pid} is not in this trace{why}")
     start = int(trace.meta.get("started_monotonic_ns", 0)) if attached else int(times.min())
     ended = process["head"]["tgid"][of_them & (process["event"] == ProcessEvent.EXIT)]
     end = int(times.max()) if np.isin(pids, ended).all() else _last_seen(trace, pids)
@@ -48,11 +49,15 @@ def only_process(trace: Trace, pid: int, exit_code: int | None) -> Trace:
     return replace(trace, meta=meta, records=records, end=facts, side=side)
 
 
+def _processes_lost(trace: Trace) -> bool:
+    counters = trace.of(RecordType.COUNTERS)
+    return bool(len(counters) and counters["values"][-1][Counter.LOST_PROCESS])
+
+
 def _last_seen(trace: Trace, pids: np.ndarray) -> int:
     """Until when processes lived whose ends were not recorded: for ever, or where records of processes were
     lost, as far as they were seen. What a later process did to the device is not theirs."""
-    counters = trace.of(RecordType.COUNTERS)
-    if not len(counters) or not counters["values"][-1][Counter.LOST_PROCESS]:
+    if not _processes_lost(trace):
         return int(_NEVER)
     times = [
         int(rows["head"]["enter_ns"][np.isin(rows["head"]["tgid"], pids)].max(initial=0))
