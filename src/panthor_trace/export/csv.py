@@ -9,9 +9,8 @@ from typing import TextIO
 
 import pandas as pd
 
-from ..errors import TraceError
 from ..model import Tables
-from .files import whole_file
+from .files import whole_file, write_tables
 
 
 class _Rows:
@@ -29,16 +28,7 @@ class _Rows:
 
 def export_csv(tables: Tables, directory: Path) -> list[Path]:
     """Write ``<table>.csv`` of every table into ``directory``. Raises TraceError where that fails."""
-    written = []
-    try:
-        directory.mkdir(exist_ok=True)
-        for name, table in tables:
-            path = directory / f"{name}.csv"
-            _write(table, path)
-            written.append(path)
-    except OSError as error:
-        raise TraceError(f"cannot write the CSV files to {directory}: {error.strerror}") from None
-    return written
+    return write_tables(tables, directory, "CSV", ".csv", lambda _, table, path: _write(table, path))
 
 
 def _write(table: pd.DataFrame, path: Path) -> None:

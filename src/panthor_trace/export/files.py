@@ -6,11 +6,14 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from ..errors import TraceError
+
+if TYPE_CHECKING:  # who writes one file need not load it
+    import pandas as pd
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -46,3 +49,23 @@ def write_output(path: Path, content: bytes) -> None:
             file.write(content)
     except OSError as error:
         raise TraceError(f"cannot write {path}: {error.strerror}") from None
+
+
+def write_tables(
+    tables: Iterable[tuple[str, pd.DataFrame]],
+    directory: Path,
+    kind: str,
+    suffix: str,
+    write: Callable[[str, pd.DataFrame, Path], None],
+) -> list[Path]:
+    """A file a table in ``directory``, by ``write(name, table, path)``. Raises TraceError where it fails."""
+    written = []
+    try:
+        directory.mkdir(exist_ok=True)
+        for name, table in tables:
+            path = directory / f"{name}{suffix}"
+            write(name, table, path)
+            written.append(path)
+    except OSError as error:
+        raise TraceError(f"cannot write the {kind} files to {directory}: {error.strerror}") from None
+    return written

@@ -10,10 +10,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import TraceError
 from ..model import Tables
 from .columns import Kind, kind_of
-from .files import whole_file
+from .files import whole_file, write_tables
 
 _TYPES = {Kind.INTEGER: pa.int64(), Kind.UNSIGNED: pa.uint64(), Kind.TEXT: pa.string(), Kind.FLAG: pa.bool_()}
 #: Names, paths and errnos repeat, ids and times grow: zstd halves what pyarrow's default makes of them.
@@ -22,16 +21,13 @@ _COMPRESSION = "zstd"
 
 def export_parquet(tables: Tables, directory: Path) -> list[Path]:
     """Write ``<table>.parquet`` of every table into ``directory``. Raises TraceError where that fails."""
-    written = []
-    try:
-        directory.mkdir(exist_ok=True)
-        for name, table in tables:
-            path = directory / f"{name}.parquet"
-            write(arrow_table(name, table), path)
-            written.append(path)
-    except OSError as error:
-        raise TraceError(f"cannot write the Parquet files to {directory}: {error.strerror}") from None
-    return written
+    return write_tables(
+        tables,
+        directory,
+        "Parquet",
+        ".parquet",
+        lambda name, table, path: write(arrow_table(name, table), path),
+    )
 
 
 def write(table: pa.Table, path: Path) -> None:

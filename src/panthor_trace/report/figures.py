@@ -86,22 +86,27 @@ def _over_time(unit: str) -> dict[str, Any]:
     }
 
 
+def _line(line: Line, colour: str, unit: int, hover: str, stroke: Mapping[str, Any]) -> dict[str, Any]:
+    """An amount that holds until the next one."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": said(line.name),
+        "meta": _entry(line.name, colour),
+        "x": line.seconds,
+        "y": _scaled(line.amounts, unit),
+        "line": {"shape": "hv", "color": colour, **stroke},
+        "hovertemplate": f"%{{y:,.3~f}} {hover}",
+    }
+
+
 def memory(lines: Sequence[Line], failures: Sequence[Mark], dispatches: Sequence[Mark]) -> Figure:
     """Memory over time, with the moments of dispatches and of failures on the line of live buffers."""
     name, unit = _unit(amount for line in lines for amount in line.amounts)
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": said(line.name),
-            "meta": _entry(line.name, colour),
-            "x": line.seconds,
-            "y": _scaled(line.amounts, unit),
-            "line": {"shape": "hv", "color": colour, **_stroke(line.name)},
-            "hovertemplate": f"%{{y:,.3~f}} {name} at %{{x:.6f}} s",
-        }
+    traces = [
+        _line(line, colour, unit, f"{name} at %{{x:.6f}} s", _stroke(line.name))
         for line, colour in zip(lines, _COLOURS, strict=False)
-    ]  # fmt: skip
+    ]
     for marks, title, symbol, row, colour in (
         (dispatches, "dispatches", "line-ns-open", "dispatch", _QUIET),
         (failures, "failures", "x", "failure", FAILURE),
@@ -119,16 +124,7 @@ def by_number(lines: Sequence[Line]) -> Figure:
     """Amounts by the number of the dispatch, which stands where a line has its time."""
     name, unit = _unit(amount for line in lines for amount in line.amounts)
     traces = [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": said(line.name),
-            "meta": _entry(line.name, colour),
-            "x": line.seconds,
-            "y": _scaled(line.amounts, unit),
-            "line": {"shape": "hv", "color": colour},
-            "hovertemplate": f"%{{y:,.3~f}} {name} by dispatch %{{x}}",
-        }
+        _line(line, colour, unit, f"{name} by dispatch %{{x}}", {})
         for line, colour in zip(lines, _COLOURS, strict=False)
     ]
     return {
